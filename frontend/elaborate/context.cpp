@@ -224,10 +224,11 @@ void Context::report_exhausted(SourceLocation place) {
     turns += fmt::format(", in each of {} of the loop around it", outer.turns);
     ranges += " or " + range(outer);
   }
-  error(loop->place, fmt::format("{}: {}", message, turns),
-        fmt::format("loops are written out turn by turn, and at most {} turns of this one fit: make "
-                    "{} shorter, or let fewer turns each do more, to longer vectors",
-                    fit, ranges));
+  error(
+      loop->place, fmt::format("{}: {}", message, turns),
+      fmt::format("loops are written out turn by turn, and at most {} turns of this one fit: make "
+                  "{} shorter, or let fewer turns each do more, to longer vectors",
+                  fit, ranges));
 }
 
 }  // namespace rnnc

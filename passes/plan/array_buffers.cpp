@@ -34,8 +34,8 @@ struct Run {
 
 class ArrayBuffers {
  public:
-  ArrayBuffers(Plan& plan, int64_t least)
-      : plan_(plan), least_(least), form_(plan.buffers.size(), kNoForm) {}
+  ArrayBuffers(Plan& plan, int64_t least, bool nests)
+      : plan_(plan), least_(least), nests_(nests), form_(plan.buffers.size(), kNoForm) {}
 
   bool run(size_t long_kernel) {
     find_movable();
@@ -213,6 +213,7 @@ class ArrayBuffers {
     for (const bool nests : {false, true}) {
       const FamilyOptions options = {.least = least_, .nests = nests};
       changed = put_together(run, kernel, *run.accesses, *run.carries, options) || changed;
+      if (!nests_) return changed;
       const KernelFamilies found = find_families(kernel, *run.accesses, *run.carries, options);
       if (found.families.empty()) continue;
       const RerolledKernel rolled = reroll_kernel(kernel, *run.carries, found);
@@ -314,6 +315,7 @@ class ArrayBuffers {
 
   Plan& plan_;
   const int64_t least_;
+  const bool nests_;
   std::vector<int64_t> form_;  // by buffer: of those that may be one array
   std::map<Form, int64_t> forms_;
   std::map<std::pair<BufferId, int64_t>, int64_t> piece_forms_;  // by operand and elements
@@ -324,8 +326,8 @@ class ArrayBuffers {
 
 }  // namespace
 
-bool run_array_buffers(Plan& plan, size_t long_kernel, int64_t least) {
-  return ArrayBuffers(plan, least).run(long_kernel);
+bool run_array_buffers(Plan& plan, size_t long_kernel, int64_t least, bool nests) {
+  return ArrayBuffers(plan, least, nests).run(long_kernel);
 }
 
 }  // namespace rnnc

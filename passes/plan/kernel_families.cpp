@@ -53,10 +53,11 @@ class FamilyFinder {
   }
 
   KernelFamilies run() {
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < (nests_ ? 2 : 1) * kMostRounds; ++round) {
       changed_ = false;
       link();
       place_all();
+      if (changed_) continue;
       cut();
       make_families();
       check_uses();
@@ -128,6 +129,7 @@ class FamilyFinder {
     for (const std::vector<uint32_t>& level : levels()) {
       placed_.clear();
       if (nests_) find_outer(level);
+      if (changed_) return;
       for (const uint32_t i : level) {
         if (is_followed_[i]) continue;  // placed with the last one
         if (previous_[i]) {

@@ -126,19 +126,26 @@ bool may_reduce(const Kernel& kernel) {
   return !has_reductions(kernel) || (!varies && kernel.length <= kLongestReduced);
 }
 
-/// As few instructions as loops leave, and loops around them where `may_nest`; else nothing.
+/// What loops may be.
+struct Nesting {
+  bool families = false;  // ones of arrays of which loops around go through others
+  bool loops = false;     // in loops
+};
+
+/// As few instructions as loops leave, or nothing if there are none.
 std::optional<RerolledKernel> loops_of_kernel(const Kernel& kernel,
                                               const std::vector<Access>& accesses,
                                               const std::vector<LoopCarry>& carries,
-                                              bool may_nest) {
+                                              Nesting nesting) {
   std::optional<RerolledKernel> best;
   for (const bool nests : {false, true}) {
-    if (best && best->kernel.body.size() < kLongLoops) break;
+    if (nests && !nesting.families) break;
+    if (nests && best && best->kernel.body.size() < kLongLoops) break;
     const KernelFamilies families =
         find_families(kernel, accesses, carries, {.least = kLeastCount, .nests = nests});
     if (families.families.empty()) continue;
     RerolledKernel made = reroll_kernel(kernel, carries, families);
-    if (may_nest && made.kernel.body.size() >= kLongLoops) {
+    if (nesting.loops && made.kernel.body.size() >= kLongLoops) {
       std::optional<RerolledKernel> nested = nest_loops(made, accesses);
       if (nested && nested->kernel.body.size() * kWorth <= made.kernel.body.size()) {
         made = *std::move(nested);
@@ -149,11 +156,11 @@ std::optional<RerolledKernel> loops_of_kernel(const Kernel& kernel,
   return best;
 }
 
-bool may_nest(const Kernel& kernel, bool on_cpu) {
-  return on_cpu || !has_reductions(kernel);
+Nesting nesting_of(const Kernel& kernel, bool on_cpu) {
+  return {.families = true, .loops = on_cpu || !has_reductions(kernel)};
 }
 
-bool run_kernel(Kernel& kernel, const Calls& calls, bool on_cpu) {
+bool run_kernel(Kernel& kernel, const Calls& calls, Nesting nesting) {
   if (calls.calls.empty() || calls.others || !may_reduce(kernel)) return false;
   const Call& first = calls.calls[0];
   const bool alike = std::ranges::all_of(calls.calls, [&](const Call& call) {
@@ -162,8 +169,7 @@ bool run_kernel(Kernel& kernel, const Calls& calls, bool on_cpu) {
   if (!alike) return false;
   static const std::vector<LoopCarry> kNone;
   const std::vector<LoopCarry>& carries = first.carries ? *first.carries : kNone;
-  std::optional<RerolledKernel> loops =
-      loops_of_kernel(kernel, *first.accesses, carries, may_nest(kernel, on_cpu));
+  std::optional<RerolledKernel> loops = loops_of_kernel(kernel, *first.accesses, carries, nesting);
   if (!loops || loops->kernel.body.size() * kWorth > kernel.body.size()) return false;
   RerolledKernel made = *std::move(loops);
   kernel = std::move(made.kernel);
@@ -175,6 +181,30 @@ bool run_kernel(Kernel& kernel, const Calls& calls, bool on_cpu) {
     if (call.carries != nullptr) *call.carries = made.carries;
   }
   return true;
+}
+
+/// Without loops in loops, or with them.
+bool reroll_all(Plan& plan, bool on_cpu, bool nests) {
+  bool changed = run_array_buffers(plan, kLongKernel, kLeastCount, nests);
+  const std::vector<Calls> calls = find_calls(plan, on_cpu);
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (plan.kernels[i].body.size() < long_kernel(plan.kernels[i], on_cpu)) continue;
+    const Nesting nesting = nests ? nesting_of(plan.kernels[i], on_cpu) : Nesting();
+    changed = run_kernel(plan.kernels[i], calls[i], nesting) || changed;
+  }
+  return changed;
+}
+
+size_t longest_kernel(const Plan& plan) {
+  size_t longest = 0;
+  for (const Kernel& kernel : plan.kernels) longest = std::max(longest, kernel.body.size());
+  return longest;
+}
+
+size_t count_instructions(const Plan& plan) {
+  size_t count = 0;
+  for (const Kernel& kernel : plan.kernels) count += kernel.body.size();
+  return count;
 }
 
 std::string behind_products(size_t count) {
@@ -221,7 +251,7 @@ std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kin
   }
   const bool on_cpu = machine == Machine::Kind::Cpu;
   const std::optional<RerolledKernel> loops =
-      loops_of_kernel(kernel, *accesses, *carries, may_nest(kernel, on_cpu));
+      loops_of_kernel(kernel, *accesses, *carries, nesting_of(kernel, on_cpu));
   if (!loops) {
     return fmt::format(
         "{} instructions: no {} turns of a loop do the same to one element after the "
@@ -235,13 +265,16 @@ std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kin
 
 bool run_reroll(Plan& plan, const Machine& machine) {
   const bool on_cpu = machine.kind == Machine::Kind::Cpu;
-  bool changed = run_array_buffers(plan, kLongKernel, kLeastCount);
-  const std::vector<Calls> calls = find_calls(plan, on_cpu);
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    if (plan.kernels[i].body.size() < long_kernel(plan.kernels[i], on_cpu)) continue;
-    changed = run_kernel(plan.kernels[i], calls[i], on_cpu) || changed;
+  if (longest_kernel(plan) < kLongKernel) return false;
+  Plan nested = plan;
+  const bool changed = reroll_all(plan, on_cpu, /*nests=*/false);
+  if (longest_kernel(plan) < kLongLoops || !reroll_all(nested, on_cpu, /*nests=*/true)) {
+    return changed;
   }
-  return changed;
+  // What is put together for nests may stand in the way of loops in none.
+  if (count_instructions(nested) >= count_instructions(plan)) return changed;
+  plan = std::move(nested);
+  return true;
 }
 
 }  // namespace rnnc

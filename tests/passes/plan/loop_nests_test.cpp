@@ -25,8 +25,9 @@ namespace {
 
 struct NestCell {
   std::string name;
-  std::string text;  // of a cell named Cell, of dims N, K and H
+  std::string text;      // of a cell named Cell, of dims N, K and H
   bool backward = true;  // has its backward half loops in loops?
+  friend void PrintTo(const NestCell& cell, std::ostream* out) { *out << cell.name; }
 };
 
 std::vector<NestCell> nest_cells() {
@@ -38,12 +39,6 @@ std::vector<NestCell> nest_cells() {
        "u = v[t][n * H:(n + 1) * H] - old\ny = zeros(H)\n"
        "for i in 0..K {\nS[n * K + i][t] = 0.9 * S[n * K + i][t-1] + k[t][n * K + i] * u\n"
        "y = y + q[t][n * K + i] * S[n * K + i][t]\n}\no = o + tanh(y)\n}\n"},
-      // States that all others add to.
-      {"Mix",
-       "(x: [H]) -> o {\nstate S[K]: [H]\nparam A[K * K]: []\no = zeros(H)\n"
-       "for i in 0..K {\nr = x[t]\nfor j in 0..K { r = r + A[i * K + j] * S[j][t-1] }\n"
-       "S[i][t] = tanh(r)\no = o + S[i][t]\n}\n",
-       false},
       // Each element of one input with each of another.
       {"Outer",
        "(k: [K], g: [N], x: [H]) -> o {\nstate S[N * K]: [H]\no = zeros(H)\n"
@@ -65,8 +60,7 @@ std::vector<NestCell> nest_cells() {
 
 Graph graph_of(const NestCell& cell, int64_t outer, int64_t inner) {
   const DimBindings dims = {{"N", outer}, {"K", inner}, {"H", 5}};
-  const std::string named = cell.text.find("[N") == std::string::npos ? "K, H" : "N, K, H";
-  Unit unit("cell.rnn", "cell Cell[" + named + "]" + cell.text + "}\n");
+  Unit unit("cell.rnn", "cell Cell[N, K, H]" + cell.text + "}\n");
   const std::optional<Graph> made = unit.lower("Cell", dims);
   RNNC_CHECK(made.has_value(), "{}", unit.render());
   Graph graph = *made;
