@@ -211,12 +211,24 @@ void Context::report_exhausted(SourceLocation place) {
   }
   const int64_t of_turn = std::max<int64_t>(1, (spent() - loop->spent_before) / loop->done);
   const int64_t fit = (kMostExpressions - loop->spent_before) / of_turn;
+  const auto range = [this](const RunningLoop& running) {
+    return fmt::format("`{}`", files_[running.range.file].slice(running.range));
+  };
+  std::string turns = fmt::format("this loop has {} turns of about {} each", loop->turns, of_turn);
+  std::string ranges = range(*loop);
+  if (const auto inner = std::next(loop); inner != running_loops_.end()) {
+    turns += fmt::format(", with {} of a loop in it", inner->turns);
+    ranges += " or " + range(*inner);
+  } else if (loop != running_loops_.begin()) {
+    const RunningLoop& outer = *std::prev(loop);
+    turns += fmt::format(", in each of {} of the loop around it", outer.turns);
+    ranges += " or " + range(outer);
+  }
   error(
-      loop->place,
-      fmt::format("{}: this loop has {} turns of about {} each", message, loop->turns, of_turn),
+      loop->place, fmt::format("{}: {}", message, turns),
       fmt::format("loops are written out turn by turn, and at most {} turns of this one fit: make "
-                  "`{}` shorter, or let fewer turns each do more, to longer vectors",
-                  fit, files_[loop->range.file].slice(loop->range)));
+                  "{} shorter, or let fewer turns each do more, to longer vectors",
+                  fit, ranges));
 }
 
 }  // namespace rnnc

@@ -19,21 +19,55 @@ std::vector<uint32_t> loops_of(const Kernel& kernel) {
   return result;
 }
 
-std::vector<int64_t> runs_of(const Kernel& kernel) {
-  std::vector<int64_t> result(kernel.body.size(), 1);
-  for (const Kernel::Loop& loop : kernel.loops) {
-    std::fill(result.begin() + loop.begin, result.begin() + loop.end, loop.count);
+std::vector<uint32_t> loops_around(const Kernel& kernel) {
+  std::vector<uint32_t> result(kernel.loops.size(), kNoLoop);
+  for (uint32_t outer = 0; outer < kernel.loops.size(); ++outer) {
+    for (uint32_t inner = outer + 1; inner < kernel.loops.size(); ++inner) {
+      if (kernel.loops[inner].begin >= kernel.loops[outer].end) break;
+      result[inner] = outer;
+    }
   }
   return result;
 }
 
-std::vector<bool> kept_for_later_loops(const Kernel& kernel) {
-  std::vector<bool> result(kernel.body.size(), false);
+void visit_loop(const Kernel& kernel, uint32_t loop,
+                const std::function<void(uint32_t)>& instruction,
+                const std::function<void(uint32_t)>& inner) {
+  const bool whole = loop == kNoLoop;
+  uint32_t next = whole ? 0 : kernel.loops[loop].begin;
+  const auto end = whole ? static_cast<uint32_t>(kernel.body.size()) : kernel.loops[loop].end;
+  for (uint32_t i = whole ? 0 : loop + 1; i < kernel.loops.size(); ++i) {
+    if (kernel.loops[i].begin >= end) break;
+    if (kernel.loops[i].begin < next) continue;  // in the inner loop before
+    for (; next < kernel.loops[i].begin; ++next) instruction(next);
+    inner(i);
+    next = kernel.loops[i].end;
+  }
+  for (; next < end; ++next) instruction(next);
+}
+
+std::vector<int64_t> runs_of(const Kernel& kernel) {
+  std::vector<int64_t> result(kernel.body.size(), 1);
+  for (const Kernel::Loop& loop : kernel.loops) {
+    for (uint32_t i = loop.begin; i < loop.end; ++i) result[i] *= loop.count;
+  }
+  return result;
+}
+
+std::vector<int64_t> kept_for_later_loops(const Kernel& kernel) {
+  std::vector<int64_t> result(kernel.body.size(), 0);
   const std::vector<uint32_t> loops = loops_of(kernel);
+  const std::vector<uint32_t> around = loops_around(kernel);
+  const auto parent = [&](uint32_t loop) { return loop == kNoLoop ? kNoLoop : around[loop]; };
   for (size_t i = 0; i < kernel.body.size(); ++i) {
+    if (loops[i] == kNoLoop || kernel.body[i].kind == Instruction::Kind::Last) continue;
     for (const uint32_t operand : kernel.body[i].operands) {
-      const bool elsewhere = loops[operand] != kNoLoop && loops[operand] != loops[i];
-      if (elsewhere && loops[i] != kNoLoop) result[operand] = true;
+      const uint32_t from = loops[operand];
+      if (from == kNoLoop || from == loops[i] || from == parent(loops[i])) continue;
+      const uint32_t outer = parent(from);
+      int64_t count = kernel.loops[from].count;
+      if (outer != kNoLoop && outer != parent(loops[i])) count *= kernel.loops[outer].count;
+      result[operand] = std::max(result[operand], count);
     }
   }
   return result;

@@ -127,10 +127,10 @@ struct Instruction {
 /// A fused elementwise kernel over rows of `length` elements. Rows are independent. Reductions go
 /// over a row. Arithmetic is in `compute_type`; loads and stores convert.
 ///
-/// The instructions of each of its `loops` run for l = 0 … count - 1, or down from count - 1 to 0,
-/// and load and store element l of arguments that are arrays, which have as many elements. What a
-/// loop's instruction takes from an earlier loop of the same count is what that had at the same l;
-/// outside of loops only Last takes anything from one. Reductions may be in loops, too.
+/// The instructions of each of its `loops` run for l = 0 … count - 1, or down, and load and store
+/// element l of arrays. In a loop in a loop that is element l of the outer one's turn, or of all.
+/// What a loop takes from an earlier one of its count is what that had at the same l (see
+/// kernel_facts.h); outside only Last takes anything from it. Reductions may be in loops, too.
 struct Kernel {
   struct Argument {
     DType dtype = DType::f32;
@@ -152,7 +152,7 @@ struct Kernel {
   int64_t length = 0;
   std::vector<Argument> arguments;
   std::vector<Instruction> body;  // in order; stores may stand anywhere
-  std::vector<Loop> loops;        // in order
+  std::vector<Loop> loops;        // in order, outer ones first
   /// Of a row of the argument.
   int64_t elements(const Argument& argument) const {
     return (argument.vector ? length : 1) * argument.count;

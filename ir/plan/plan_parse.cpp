@@ -135,29 +135,32 @@ class PlanParser {
   }
 
   // kernel := kN NAME ': rows of' N argument* (instruction | loop)*
-  // loop := 'loop' N ['down'] ':' instruction* 'end'
+  // loop := 'loop' N ['down'] ':' (instruction | loop)* 'end'
   void parse_kernel() {
     Kernel kernel;
     kernel.name = in_.name(kNameEnds);
     in_.expect(": rows of");
     kernel.length = in_.count();
     while (takes_index('a', kernel.arguments.size())) kernel.arguments.push_back(parse_argument());
+    std::vector<size_t> open;  // loops
     while (!in_.failed()) {
       if (in_.take("%")) {
         kernel.body.push_back(parse_value(kernel.body.size()));
       } else if (in_.take("store")) {
         kernel.body.push_back(parse_store(kernel));
       } else if (in_.take("loop")) {
+        open.push_back(kernel.loops.size());
         Kernel::Loop& loop = kernel.loops.emplace_back();
         loop.begin = loop.end = static_cast<uint32_t>(kernel.body.size());
         loop.count = in_.count();
         loop.descending = in_.take("down");
         in_.expect(":");
       } else if (in_.take("end")) {
-        if (kernel.loops.empty()) {
+        if (open.empty()) {
           in_.complain("no loop begins before this `end`");
         } else {
-          kernel.loops.back().end = static_cast<uint32_t>(kernel.body.size());
+          kernel.loops[open.back()].end = static_cast<uint32_t>(kernel.body.size());
+          open.pop_back();
         }
       } else {
         break;

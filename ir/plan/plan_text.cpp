@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ir/plan/kernel_facts.h"
 #include "ir/plan/launches/kernel_launches.h"
 #include "ir/plan/plan_words.h"
 
@@ -115,18 +116,17 @@ class Printer {
                                                : shape_word(argument.vector),
            argument.count == 1 ? "" : fmt::format(" times {}", argument.count));
     }
-    auto loop = kernel.loops.begin();
-    for (size_t i = 0; i < kernel.body.size(); ++i) {
-      const bool is_inside = loop != kernel.loops.end() && i >= loop->begin;
-      if (is_inside && i == loop->begin) {
-        line("    loop {}{}:", loop->count, loop->descending ? " down" : "");
-      }
-      print_instruction(kernel, i, is_inside ? "  " : "");
-      if (is_inside && i + 1 == loop->end) {
-        line("    end");
-        ++loop;
-      }
-    }
+    print_loop(kernel, kNoLoop, "");
+  }
+
+  void print_loop(const Kernel& kernel, uint32_t loop, const std::string& indent) {
+    const auto instruction = [&](uint32_t i) { print_instruction(kernel, i, indent); };
+    visit_loop(kernel, loop, instruction, [&](uint32_t inner) {
+      const Kernel::Loop& made = kernel.loops[inner];
+      line("    {}loop {}{}:", indent, made.count, made.descending ? " down" : "");
+      print_loop(kernel, inner, indent + "  ");
+      line("    {}end", indent);
+    });
   }
 
   static std::string_view shape_word(bool vector) { return vector ? "vector" : "scalar"; }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_verify_parts.h"
@@ -16,6 +17,7 @@ class KernelVerifier {
     if (kernel_.length < 1) return fail("rows of {} elements", kernel_.length);
     if (Status status = check_loops(); !status) return status;
     loops_ = loops_of(kernel_);
+    around_ = loops_around(kernel_);
     std::vector<int> uses(kernel_.arguments.size(), 0);
     for (size_t i = 0; i < kernel_.body.size(); ++i) {
       const Instruction& instruction = kernel_.body[i];
@@ -38,20 +40,56 @@ class KernelVerifier {
 
  private:
   Status check_loops() const {
-    uint32_t end = 0;
+    std::vector<uint32_t> ends = {static_cast<uint32_t>(kernel_.body.size())};  // of those around
+    uint32_t begin = 0;
     for (const Kernel::Loop& loop : kernel_.loops) {
-      const bool fits =
-          loop.begin >= end && loop.begin < loop.end && loop.end <= kernel_.body.size();
+      while (ends.size() > 1 && loop.begin >= ends.back()) {
+        begin = ends.back();
+        ends.pop_back();
+      }
+      const bool fits = loop.begin >= begin && loop.begin < loop.end && loop.end <= ends.back();
       if (!fits || loop.count < 2) {
         return fail("a loop of {} over %{} to %{}", loop.count, loop.begin, loop.end);
       }
-      end = loop.end;
+      if (ends.size() > 2) return fail("the loop over %{} to %{} is in two", loop.begin, loop.end);
+      begin = loop.begin;
+      ends.push_back(loop.end);
     }
     return {};
   }
 
+  /// The loops around an instruction, the outer one first.
+  std::vector<uint32_t> path_of(size_t i) const {
+    if (loops_[i] == kNoLoop) return {};
+    const uint32_t outer = around_[loops_[i]];
+    if (outer == kNoLoop) return {loops_[i]};
+    return {outer, loops_[i]};
+  }
+
+  /// Turns of the innermost loop.
   int64_t count_at(size_t i) const {
     return loops_[i] == kNoLoop ? 1 : kernel_.loops[loops_[i]].count;
+  }
+
+  /// Likewise of all loops.
+  int64_t runs_at(size_t i) const {
+    int64_t runs = 1;
+    for (const uint32_t loop : path_of(i)) runs *= kernel_.loops[loop].count;
+    return runs;
+  }
+
+  /// Whether instruction `i` may take what `operand` is at the same place of as many turns.
+  bool takes_element(size_t i, uint32_t operand) const {
+    const std::vector<uint32_t> own = path_of(i);
+    const std::vector<uint32_t> from = path_of(operand);
+    if (from.size() > own.size()) return false;
+    if (std::ranges::equal(from, std::span(own).first(from.size()))) return true;
+    if (kernel_.body[operand].kind == Kind::Carried) return false;
+    const auto alike = [&](size_t a, size_t b) {
+      return kernel_.loops[from[a]].count == kernel_.loops[own[b]].count;
+    };
+    if (from.size() == 1) return alike(0, 0) || (own.size() == 2 && alike(0, 1));
+    return alike(0, 0) && alike(1, 1);
   }
 
   /// The argument that a load or store goes through.
@@ -70,8 +108,9 @@ class KernelVerifier {
     if (argument.vector != instruction.vector) {
       return fail("%{}: a{} is {}a vector", i, instruction.argument, argument.vector ? "" : "not ");
     }
-    if (argument.count != count_at(i)) {
-      return fail("%{} runs {} times, a{} has {} elements", i, count_at(i), instruction.argument,
+    const bool by_turn = !argument.written && argument.count == count_at(i);
+    if (argument.count != runs_at(i) && !by_turn) {
+      return fail("%{} runs {} times, a{} has {} elements", i, runs_at(i), instruction.argument,
                   argument.count);
     }
     return {};
@@ -88,15 +127,13 @@ class KernelVerifier {
     const uint32_t from = loops_[operand];
     const bool carried = kernel_.body[operand].kind == Kind::Carried;
     if (instruction.kind == Kind::Last) {
-      if (carried && loops_[i] == kNoLoop) return {};
+      if (carried && from != kNoLoop && around_[from] == loops_[i]) return {};
       return fail("%{} is no last value of a loop", i);
     }
     if (is_next && (carried || from != loops_[i])) {
       return fail("%{} takes %{} from an iteration that does not make it", i, operand);
     }
-    const bool is_element = from == kNoLoop || from == loops_[i] ||
-                            (loops_[i] != kNoLoop && !carried && count_at(operand) == count_at(i));
-    if (is_element) return {};
+    if (takes_element(i, operand)) return {};
     return fail("%{} takes %{}, which is in a loop", i, operand);
   }
 
@@ -151,7 +188,8 @@ class KernelVerifier {
   }
 
   const Kernel& kernel_;
-  std::vector<uint32_t> loops_;  // by instruction
+  std::vector<uint32_t> loops_;   // by instruction
+  std::vector<uint32_t> around_;  // by loop
 };
 
 }  // namespace

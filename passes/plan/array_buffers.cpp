@@ -4,6 +4,7 @@
 //    the families of its kernel (passes/plan/kernel_families.h) as if buffers of one form were
 //    arrays, and make one buffer of what each stores.
 //    What lies side by side in the operand of a sum over steps already is put in that order.
+//    Then likewise of such buffers, and of others, which loops around loops store.
 // 3. Take the buffers away that nothing touches any more.
 #include "passes/plan/array_buffers.h"
 
@@ -16,7 +17,8 @@
 
 #include "ir/plan/plan_accesses.h"
 #include "passes/lower/unused_buffers.h"
-#include "passes/plan/kernel_families.h"
+#include "passes/plan/folded_kernel.h"
+#include "passes/plan/loop_nests.h"
 
 namespace rnnc {
 namespace {
@@ -32,8 +34,8 @@ struct Run {
 
 class ArrayBuffers {
  public:
-  ArrayBuffers(Plan& plan, int64_t least)
-      : plan_(plan), least_(least), form_(plan.buffers.size(), kNoForm) {}
+  ArrayBuffers(Plan& plan, int64_t least, bool nests)
+      : plan_(plan), least_(least), nests_(nests), form_(plan.buffers.size(), kNoForm) {}
 
   bool run(size_t long_kernel) {
     find_movable();
@@ -206,21 +208,32 @@ class ArrayBuffers {
   bool put_together(const Run& run) {
     for (Access& access : *run.accesses) move(access);
     const Kernel& kernel = plan_.kernels[run.kernel];
-    std::vector<int64_t> forms(kernel.arguments.size(), kNoForm);
-    bool some = false;
-    for (size_t i = 0; i < forms.size(); ++i) {
-      const Access& access = (*run.accesses)[i];
-      if (!kernel.arguments[i].written || access.buffer == kNoBuffer) continue;
-      forms[i] = form_[access.buffer];
-      if (sums_.contains(access.buffer)) {
-        const int64_t elements = kernel.elements(kernel.arguments[i]);
-        forms[i] = piece_forms_.try_emplace({access.buffer, elements}, next_form_).first->second;
-        next_form_ = std::max(next_form_, forms[i] + 1);
-      }
-      some = some || forms[i] != kNoForm;
+    if (have_no_forms(forms_of(kernel, *run.accesses))) return false;
+    bool changed = false;
+    for (const bool nests : {false, true}) {
+      const FamilyOptions options = {.least = least_, .nests = nests};
+      changed = put_together(run, kernel, *run.accesses, *run.carries, options) || changed;
+      if (!nests_) return changed;
+      const KernelFamilies found = find_families(kernel, *run.accesses, *run.carries, options);
+      if (found.families.empty()) continue;
+      const RerolledKernel rolled = reroll_kernel(kernel, *run.carries, found);
+      if (rolled.kernel.body.size() < kLongLoops) break;
+      std::vector<Access> accesses;
+      for (const uint32_t i : rolled.arguments) accesses.push_back((*run.accesses)[i]);
+      changed = put_together(run, fold_loops(rolled.kernel).kernel, accesses, rolled.carries,
+                             {.least = kLeastOuterTurns}) ||
+                changed;
     }
-    if (!some) return false;
-    const KernelFamilies found = find_families(kernel, *run.accesses, *run.carries, least_, &forms);
+    return changed;
+  }
+
+  /// What families of `kernel`, which is the run's or what loops leave of it, store.
+  bool put_together(const Run& run, const Kernel& kernel, const std::vector<Access>& accesses,
+                    const std::vector<LoopCarry>& carries, FamilyOptions options) {
+    const std::vector<int64_t> forms = forms_of(kernel, accesses);
+    if (have_no_forms(forms)) return false;
+    options.forms = &forms;
+    const KernelFamilies found = find_families(kernel, accesses, carries, options);
     bool changed = false;
     std::map<BufferId, std::vector<int64_t>> orders;  // of sums' operands
     for (const KernelFamily& family : found.families) {
@@ -230,9 +243,16 @@ class ArrayBuffers {
       std::vector<BufferId> parts;
       std::vector<int64_t> columns;
       for (const uint32_t member : family.members) {
-        const Access& access = (*run.accesses)[kernel.body[member].argument];
+        const uint32_t argument = kernel.body[member].argument;
+        const Access& access = accesses[argument];
         parts.push_back(access.buffer);
-        columns.push_back(access.column);
+        if (!sums_.contains(access.buffer)) continue;
+        const std::map<int64_t, int64_t>& pieces = sums_.at(access.buffer).pieces;
+        const int64_t end = access.column + kernel.elements(kernel.arguments[argument]);
+        for (auto piece = pieces.find(access.column); piece != pieces.end() && piece->first < end;
+             ++piece) {
+          columns.push_back(piece->first);
+        }
       }
       changed = true;
       if (!sums_.contains(parts[0])) {
@@ -247,13 +267,33 @@ class ArrayBuffers {
     return changed;
   }
 
+  static bool have_no_forms(const std::vector<int64_t>& forms) {
+    return std::ranges::all_of(forms, [](int64_t form) { return form == kNoForm; });
+  }
+
+  /// By argument that is stored, the form of a buffer or of a piece of a sum's operand.
+  std::vector<int64_t> forms_of(const Kernel& kernel, const std::vector<Access>& accesses) {
+    std::vector<int64_t> forms(kernel.arguments.size(), kNoForm);
+    for (size_t i = 0; i < forms.size(); ++i) {
+      const Access& access = accesses[i];
+      if (!kernel.arguments[i].written || access.buffer == kNoBuffer) continue;
+      const int64_t elements = kernel.elements(kernel.arguments[i]);
+      // Of what has been put together already the whole.
+      if (elements == plan_.buffers[access.buffer].width) forms[i] = form_[access.buffer];
+      if (!sums_.contains(access.buffer)) continue;
+      forms[i] = piece_forms_.try_emplace({access.buffer, elements}, next_form_).first->second;
+      next_form_ = std::max(next_form_, forms[i] + 1);
+    }
+    return forms;
+  }
+
   void join(const std::vector<BufferId>& parts) {
     const auto whole = static_cast<BufferId>(plan_.buffers.size());
     Buffer buffer = plan_.buffers[parts[0]];
     const int64_t width = buffer.width;
     buffer.width = width * std::ssize(parts);
+    form_.push_back(form_of(buffer));
     plan_.buffers.push_back(std::move(buffer));
-    form_.push_back(kNoForm);
     for (size_t i = 0; i < parts.size(); ++i) {
       moved_[parts[i]] = {whole, static_cast<int64_t>(i) * width};
       form_[parts[i]] = kNoForm;
@@ -261,12 +301,13 @@ class ArrayBuffers {
   }
 
   void move(Access& access) const {
-    const auto found = moved_.find(access.buffer);
-    if (found == moved_.end()) return;
-    const auto& [whole, column] = found->second;
-    access.buffer = whole;
-    access.column += column;
-    if (access.stride != 0) access.stride = plan_.buffers[whole].width;
+    for (auto found = moved_.find(access.buffer); found != moved_.end();
+         found = moved_.find(access.buffer)) {
+      const auto& [whole, column] = found->second;
+      access.buffer = whole;
+      access.column += column;
+      if (access.stride != 0) access.stride = plan_.buffers[whole].width;
+    }
   }
 
   static constexpr int64_t kNoForm = -1;
@@ -274,6 +315,7 @@ class ArrayBuffers {
 
   Plan& plan_;
   const int64_t least_;
+  const bool nests_;
   std::vector<int64_t> form_;  // by buffer: of those that may be one array
   std::map<Form, int64_t> forms_;
   std::map<std::pair<BufferId, int64_t>, int64_t> piece_forms_;  // by operand and elements
@@ -284,8 +326,8 @@ class ArrayBuffers {
 
 }  // namespace
 
-bool run_array_buffers(Plan& plan, size_t long_kernel, int64_t least) {
-  return ArrayBuffers(plan, least).run(long_kernel);
+bool run_array_buffers(Plan& plan, size_t long_kernel, int64_t least, bool nests) {
+  return ArrayBuffers(plan, least, nests).run(long_kernel);
 }
 
 }  // namespace rnnc

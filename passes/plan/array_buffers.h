@@ -12,7 +12,7 @@
 namespace rnnc {
 
 /// Of temporaries that one kernel writes, of at least `long_kernel` instructions, and that kernels
-/// alone touch: `least` and more. `plan` has no offsets yet. True if it has changed.
-bool run_array_buffers(Plan& plan, size_t long_kernel, int64_t least);
+/// alone touch: `least` and more, and with `nests` likewise what loops around loops store. `plan` has no offsets yet. True if it has changed.
+bool run_array_buffers(Plan& plan, size_t long_kernel, int64_t least, bool nests);
 
 }  // namespace rnnc

@@ -9,10 +9,11 @@
 #include "passes/plan/kernel_families.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
+
+#include "passes/plan/chain_links.h"
 
 namespace rnnc {
 namespace {
@@ -20,39 +21,27 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int kMostRounds = 16;
-constexpr size_t kMostSteps = 4;  // of a chain at one position
-
-/// The number that an op leaves any other as it is with.
-std::optional<double> neutral_of(Op op) {
-  switch (op) {
-    case Op::Add:
-      return -0.0;
-    case Op::Mul:
-      return 1.0;
-    case Op::Min:
-      return std::numeric_limits<double>::infinity();
-    case Op::Max:
-      return -std::numeric_limits<double>::infinity();
-    default:
-      return std::nullopt;
-  }
-}
 
 class FamilyFinder {
  public:
   FamilyFinder(const Kernel& kernel, const std::vector<Access>& accesses,
-               const std::vector<LoopCarry>& carries, int64_t least,
-               const std::vector<int64_t>* forms)
+               const std::vector<LoopCarry>& carries, const FamilyOptions& options)
       : kernel_(kernel),
         body_(kernel.body),
         accesses_(accesses),
-        least_(least),
-        forms_(forms),
+        least_(options.least),
+        forms_(options.forms),
+        nests_(options.nests),
         alone_(body_.size(), false),
         unlinked_(body_.size(), false),
         uses_(body_.size(), 0) {
-    for (const Instruction& instruction : body_) {
-      for (const uint32_t operand : instruction.operands) ++uses_[operand];
+    for (uint32_t i = 0; i < body_.size(); ++i) {
+      const Kind kind = body_[i].kind;
+      if (kind == Kind::Load) unlinked_[i] = kernel.arguments[body_[i].argument].count > 1;
+      for (const uint32_t operand : body_[i].operands) {
+        ++uses_[operand];
+        if (unlinked_[operand] && kind != Kind::Last) unlinked_[i] = true;
+      }
     }
     std::vector<uint32_t> load_of(kernel.arguments.size());
     for (uint32_t i = 0; i < body_.size(); ++i) {
@@ -64,10 +53,11 @@ class FamilyFinder {
   }
 
   KernelFamilies run() {
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < (nests_ ? 2 : 1) * kMostRounds; ++round) {
       changed_ = false;
       link();
       place_all();
+      if (changed_) continue;
       cut();
       make_families();
       check_uses();
@@ -119,10 +109,12 @@ class FamilyFinder {
   bool may_follow(uint32_t a, uint32_t b) const {
     const Instruction& first = body_[a];
     const Instruction& second = body_[b];
-    return first.kind == Kind::Scalar && second.kind == Kind::Scalar &&
-           (first.op == second.op || (is_sum(first.op) && is_sum(second.op))) &&
-           second.operands.size() == 2 && first.vector == second.vector && uses_[a] == 1 &&
-           !unlinked_[a] && !unlinked_[b];
+    const bool chains = first.kind == Kind::Last && second.kind == Kind::Last &&
+                        first.argument == second.argument && second.operands[0] == a;
+    const bool scalars = first.kind == Kind::Scalar && second.kind == Kind::Scalar &&
+                         (first.op == second.op || (is_sum(first.op) && is_sum(second.op)));
+    return (chains || scalars) && second.operands.size() == 2 && first.vector == second.vector &&
+           uses_[a] == 1 && !unlinked_[a] && !unlinked_[b];
   }
 
   static bool is_sum(Op op) { return op == Op::Add || op == Op::Sub; }
@@ -136,6 +128,8 @@ class FamilyFinder {
     result_.places.assign(body_.size(), {});
     for (const std::vector<uint32_t>& level : levels()) {
       placed_.clear();
+      if (nests_) find_outer(level);
+      if (changed_) return;
       for (const uint32_t i : level) {
         if (is_followed_[i]) continue;  // placed with the last one
         if (previous_[i]) {
@@ -197,13 +191,14 @@ class FamilyFinder {
       case Kind::Store:
       case Kind::Scalar:
       case Kind::Reduce:
+      case Kind::Last:
         return place_by_operands(i);
       default:
         return;
     }
   }
 
-  int64_t width(uint32_t i) const { return body_[i].vector ? kernel_.length : 1; }
+  int64_t width(uint32_t i) const { return kernel_.elements(kernel_.arguments[body_[i].argument]); }
   const Access& access(uint32_t i) const { return accesses_[body_[i].argument]; }
   int64_t element_position(uint32_t i) const { return access(i).column / width(i); }
 
@@ -215,6 +210,7 @@ class FamilyFinder {
             at.delay,
             at.stride,
             at.column % width(i),
+            width(i),
             body_[i].vector};
   }
 
@@ -235,7 +231,8 @@ class FamilyFinder {
     if (is_apart) key.push_back((*forms_)[instruction.argument]);
     key.insert(key.end(),
                {static_cast<int64_t>(instruction.kind), static_cast<int64_t>(instruction.op),
-                instruction.vector, stores ? element_position(i) - position : 0});
+                instruction.vector, stores ? element_position(i) - position : 0,
+                instruction.kind == Kind::Last ? instruction.argument : 0});
     KindFacts facts;
     for (const uint32_t operand : instruction.operands) {
       const KernelPlace& place = result_.places[operand];
@@ -253,43 +250,49 @@ class FamilyFinder {
     placed_.push_back(i);
   }
 
+  /// Of what takes each element of one array with each of another, as the turns of a loop in a loop
+  /// do, the elements that stay the same from one such turn to the next stand alone.
+  void find_outer(const std::vector<uint32_t>& level) {
+    std::map<std::vector<int64_t>, std::vector<uint32_t>> pairs;
+    for (const uint32_t i : level) {
+      const Instruction& instruction = body_[i];
+      const bool two = instruction.kind == Kind::Scalar && instruction.operands.size() == 2 &&
+                       is_placed(instruction.operands[0]) && is_placed(instruction.operands[1]);
+      if (!two) continue;
+      std::vector<int64_t> key = {static_cast<int64_t>(instruction.op)};
+      for (const uint32_t operand : instruction.operands) {
+        key.push_back(result_.places[operand].kind);
+      }
+      pairs[std::move(key)].push_back(i);
+    }
+    for (const auto& [key, ids] : pairs) {
+      for (const size_t outer : {0, 1}) {
+        const auto stays = [&](size_t n) {
+          const std::vector<uint32_t>& before = body_[ids[n - 1]].operands;
+          const std::vector<uint32_t>& after = body_[ids[n]].operands;
+          return before[outer] == after[outer] && before[1 - outer] != after[1 - outer];
+        };
+        int64_t runs = 1;
+        for (size_t n = 1; n < ids.size(); ++n) runs += stays(n) ? 0 : 1;
+        if (runs < kLeastOuterTurns || runs * least_ > std::ssize(ids)) continue;
+        for (const uint32_t id : ids) stand_alone(body_[id].operands[outer]);
+      }
+    }
+  }
+
   // ---- Chains ----
 
-  struct Link {
-    uint32_t member = 0;
-    uint32_t operand = 0;  // the other one
-    bool swapped = false;
-  };
-
-  bool commutes(Op op) const { return neutral_of(op).has_value(); }
-
-  Link link_of(uint32_t member, uint32_t before) const {
-    const std::vector<uint32_t>& operands = body_[member].operands;
-    const size_t other = operands[0] == before ? 1 : 0;
-    return {member, operands[other], other == 0 && !commutes(body_[member].op)};
-  }
-
-  /// Whether b is what a is, one position on in some direction.
-  std::optional<int64_t> direction(const Link& a, const Link& b) const {
-    const KernelPlace& from = result_.places[a.operand];
-    const KernelPlace& to = result_.places[b.operand];
-    const int64_t distance = to.position - from.position;
-    const bool next = body_[a.member].op == body_[b.member].op && is_placed(a.operand) &&
-                      is_placed(b.operand) && from.kind == to.kind && a.swapped == b.swapped &&
-                      (distance == 1 || distance == -1);
-    return next ? std::optional(distance) : std::nullopt;
-  }
-
   void place_chain(const std::vector<uint32_t>& members) {
-    std::vector<Link> links = {{}};
+    const ChainLinks all(body_, result_.places);
+    std::vector<ChainLink> links = {{}};
     for (size_t i = 1; i < members.size(); ++i) {
-      links.push_back(link_of(members[i], members[i - 1]));
+      links.push_back(all.link(members[i], members[i - 1]));
     }
-    links[0] = first_link(members[0], links);
+    links[0] = all.first(members[0], links);
     size_t begin = 0;
     size_t placed = 0;
     while (begin < links.size()) {
-      const Pattern pattern = pattern_at(links, begin);
+      const ChainPattern pattern = all.pattern(links, begin, least_);
       if (pattern.positions < least_) {
         ++begin;
         continue;
@@ -302,38 +305,7 @@ class FamilyFinder {
     for (; placed < links.size(); ++placed) place(links[placed].member);
   }
 
-  /// Of the first member either operand may be the initial value.
-  Link first_link(uint32_t member, const std::vector<Link>& links) const {
-    const std::vector<uint32_t>& operands = body_[member].operands;
-    for (size_t steps = 1; steps <= kMostSteps && steps < links.size(); ++steps) {
-      for (const size_t initial : {0, 1}) {
-        const Link link = link_of(member, operands[initial]);
-        if (direction(link, links[steps])) return link;
-      }
-    }
-    return link_of(member, operands[0]);
-  }
-
-  struct Pattern {
-    size_t steps = 1;
-    int64_t positions = 0;
-    int64_t direction = 1;
-  };
-
-  /// The shortest one that is long enough, or none.
-  Pattern pattern_at(const std::vector<Link>& links, size_t begin) const {
-    for (size_t steps = 1; steps <= kMostSteps && begin + steps < links.size(); ++steps) {
-      const auto wanted = direction(links[begin], links[begin + steps]);
-      if (!wanted) continue;
-      size_t end = begin + steps;
-      while (end < links.size() && direction(links[end - steps], links[end]) == wanted) ++end;
-      const Pattern found = {steps, static_cast<int64_t>((end - begin) / steps), *wanted};
-      if (found.positions + 1 >= least_) return found;
-    }
-    return {};
-  }
-
-  void add_chain(const std::vector<Link>& links, size_t begin, const Pattern& pattern) {
+  void add_chain(const std::vector<ChainLink>& links, size_t begin, const ChainPattern& pattern) {
     KernelFamily chain;
     const auto& [steps, positions, direction] = pattern;
     const KernelPlace first = result_.places[links[begin].operand];
@@ -367,7 +339,7 @@ class FamilyFinder {
              result_.places[id].position == wanted.position;
     };
     const Op op = body_[chain.members[0]].op;
-    if (!commutes(op)) return;
+    if (!neutral_of(op)) return;
     if (is_wanted(initial)) {
       chain.neutral = neutral_of(op);
     } else if (body_[initial].op == op && may_follow(initial, chain.members[0])) {
@@ -568,6 +540,7 @@ class FamilyFinder {
   const std::vector<Access>& accesses_;
   const int64_t least_;
   const std::vector<int64_t>* forms_;
+  const bool nests_;
   std::map<uint32_t, uint32_t> carried_load_;  // by the argument that is stored: instruction
   // Per instruction:
   std::vector<bool> alone_;     // it has no place
@@ -591,9 +564,8 @@ class FamilyFinder {
 }  // namespace
 
 KernelFamilies find_families(const Kernel& kernel, const std::vector<Access>& accesses,
-                             const std::vector<LoopCarry>& carries, int64_t least,
-                             const std::vector<int64_t>* forms) {
-  return FamilyFinder(kernel, accesses, carries, least, forms).run();
+                             const std::vector<LoopCarry>& carries, const FamilyOptions& options) {
+  return FamilyFinder(kernel, accesses, carries, options).run();
 }
 
 }  // namespace rnnc

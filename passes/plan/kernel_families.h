@@ -66,11 +66,23 @@ struct KernelFamilies {
   }
 };
 
-/// Those of at least `least` positions, of a kernel without loops and reductions. Carries are those
-/// of a LoopLaunch: what is loaded of them in families, families store, and the other way. `forms`:
-/// by argument that is stored, not below 0 if it may lie anywhere, behind others of its form.
+/// Of a loop around loops.
+inline constexpr int64_t kLeastOuterTurns = 4;
+
+struct FamilyOptions {
+  int64_t least = 8;  // positions
+  /// By argument that is stored, not below 0 if it may lie anywhere, behind others of its form.
+  const std::vector<int64_t>* forms = nullptr;
+  /// Where each element of one array meets each of another, families are of one of them only, so
+  /// that what is alike in them is what the turns of a loop around have left (loop_nests.h).
+  bool nests = false;
+};
+
+/// Those of a kernel without loops. Carries are those of a LoopLaunch: what is loaded of them in
+/// families, families store, and the other way. Of arguments that are arrays a position is a whole
+/// array; a Last stands for a chain over its operands, the initial value first, whose steps its
+/// `argument` numbers.
 KernelFamilies find_families(const Kernel& kernel, const std::vector<Access>& accesses,
-                             const std::vector<LoopCarry>& carries, int64_t least,
-                             const std::vector<int64_t>* forms = nullptr);
+                             const std::vector<LoopCarry>& carries, const FamilyOptions& options);
 
 }  // namespace rnnc

@@ -1,18 +1,20 @@
 // 1. Take kernels that are long, and that only elementwise launches and loops of stages run, on a
 //    CPU fused ones too, each on buffers that lie to each other as those of the others do.
 // 2. Find the families of each (passes/plan/kernel_families.h), and make loops of them
-//    (passes/plan/rerolled_kernel.h) if that leaves few instructions.
+//    (passes/plan/rerolled_kernel.h), and of what is alike in these loops around them
+//    (passes/plan/loop_nests.h), if that leaves few instructions.
 // 3. Give the launches the accesses and carries that are left.
 #include "passes/plan/reroll.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "ir/plan/kernel_facts.h"
 #include "passes/plan/array_buffers.h"
-#include "passes/plan/rerolled_kernel.h"
+#include "passes/plan/loop_nests.h"
 
 namespace rnnc {
 namespace {
@@ -124,7 +126,41 @@ bool may_reduce(const Kernel& kernel) {
   return !has_reductions(kernel) || (!varies && kernel.length <= kLongestReduced);
 }
 
-bool run_kernel(Kernel& kernel, const Calls& calls) {
+/// What loops may be.
+struct Nesting {
+  bool families = false;  // ones of arrays of which loops around go through others
+  bool loops = false;     // in loops
+};
+
+/// As few instructions as loops leave, or nothing if there are none.
+std::optional<RerolledKernel> loops_of_kernel(const Kernel& kernel,
+                                              const std::vector<Access>& accesses,
+                                              const std::vector<LoopCarry>& carries,
+                                              Nesting nesting) {
+  std::optional<RerolledKernel> best;
+  for (const bool nests : {false, true}) {
+    if (nests && !nesting.families) break;
+    if (nests && best && best->kernel.body.size() < kLongLoops) break;
+    const KernelFamilies families =
+        find_families(kernel, accesses, carries, {.least = kLeastCount, .nests = nests});
+    if (families.families.empty()) continue;
+    RerolledKernel made = reroll_kernel(kernel, carries, families);
+    if (nesting.loops && made.kernel.body.size() >= kLongLoops) {
+      std::optional<RerolledKernel> nested = nest_loops(made, accesses);
+      if (nested && nested->kernel.body.size() * kWorth <= made.kernel.body.size()) {
+        made = *std::move(nested);
+      }
+    }
+    if (!best || made.kernel.body.size() < best->kernel.body.size()) best = std::move(made);
+  }
+  return best;
+}
+
+Nesting nesting_of(const Kernel& kernel, bool on_cpu) {
+  return {.families = true, .loops = on_cpu || !has_reductions(kernel)};
+}
+
+bool run_kernel(Kernel& kernel, const Calls& calls, Nesting nesting) {
   if (calls.calls.empty() || calls.others || !may_reduce(kernel)) return false;
   const Call& first = calls.calls[0];
   const bool alike = std::ranges::all_of(calls.calls, [&](const Call& call) {
@@ -133,10 +169,9 @@ bool run_kernel(Kernel& kernel, const Calls& calls) {
   if (!alike) return false;
   static const std::vector<LoopCarry> kNone;
   const std::vector<LoopCarry>& carries = first.carries ? *first.carries : kNone;
-  const KernelFamilies families = find_families(kernel, *first.accesses, carries, kLeastCount);
-  if (families.families.empty()) return false;
-  RerolledKernel made = reroll_kernel(kernel, carries, families);
-  if (made.kernel.body.size() * kWorth > kernel.body.size()) return false;
+  std::optional<RerolledKernel> loops = loops_of_kernel(kernel, *first.accesses, carries, nesting);
+  if (!loops || loops->kernel.body.size() * kWorth > kernel.body.size()) return false;
+  RerolledKernel made = *std::move(loops);
   kernel = std::move(made.kernel);
   for (const Call& call : calls.calls) {
     std::vector<Access> accesses;
@@ -146,6 +181,30 @@ bool run_kernel(Kernel& kernel, const Calls& calls) {
     if (call.carries != nullptr) *call.carries = made.carries;
   }
   return true;
+}
+
+/// Without loops in loops, or with them.
+bool reroll_all(Plan& plan, bool on_cpu, bool nests) {
+  bool changed = run_array_buffers(plan, kLongKernel, kLeastCount, nests);
+  const std::vector<Calls> calls = find_calls(plan, on_cpu);
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (plan.kernels[i].body.size() < long_kernel(plan.kernels[i], on_cpu)) continue;
+    const Nesting nesting = nests ? nesting_of(plan.kernels[i], on_cpu) : Nesting();
+    changed = run_kernel(plan.kernels[i], calls[i], nesting) || changed;
+  }
+  return changed;
+}
+
+size_t longest_kernel(const Plan& plan) {
+  size_t longest = 0;
+  for (const Kernel& kernel : plan.kernels) longest = std::max(longest, kernel.body.size());
+  return longest;
+}
+
+size_t count_instructions(const Plan& plan) {
+  size_t count = 0;
+  for (const Kernel& kernel : plan.kernels) count += kernel.body.size();
+  return count;
 }
 
 std::string behind_products(size_t count) {
@@ -190,27 +249,32 @@ std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kin
         "`var` is taken",
         count, kLongestReduced);
   }
-  const KernelFamilies families = find_families(kernel, *accesses, *carries, kLeastCount);
-  if (families.families.empty()) {
+  const bool on_cpu = machine == Machine::Kind::Cpu;
+  const std::optional<RerolledKernel> loops =
+      loops_of_kernel(kernel, *accesses, *carries, nesting_of(kernel, on_cpu));
+  if (!loops) {
     return fmt::format(
         "{} instructions: no {} turns of a loop do the same to one element after the "
         "other of arrays, and at most add up, multiply, or take the least or greatest "
         "of something, whose last value alone is used",
         count, kLeastCount);
   }
-  const size_t left = reroll_kernel(kernel, *carries, families).kernel.body.size();
-  return fmt::format("{} instructions, of which loops would leave {}", count, left);
+  return fmt::format("{} instructions, of which loops would leave {}", count,
+                     loops->kernel.body.size());
 }
 
 bool run_reroll(Plan& plan, const Machine& machine) {
   const bool on_cpu = machine.kind == Machine::Kind::Cpu;
-  bool changed = run_array_buffers(plan, kLongKernel, kLeastCount);
-  const std::vector<Calls> calls = find_calls(plan, on_cpu);
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    if (plan.kernels[i].body.size() < long_kernel(plan.kernels[i], on_cpu)) continue;
-    changed = run_kernel(plan.kernels[i], calls[i]) || changed;
+  if (longest_kernel(plan) < kLongKernel) return false;
+  Plan nested = plan;
+  const bool changed = reroll_all(plan, on_cpu, /*nests=*/false);
+  if (longest_kernel(plan) < kLongLoops || !reroll_all(nested, on_cpu, /*nests=*/true)) {
+    return changed;
   }
-  return changed;
+  // What is put together for nests may stand in the way of loops in none.
+  if (count_instructions(nested) >= count_instructions(plan)) return changed;
+  plan = std::move(nested);
+  return true;
 }
 
 }  // namespace rnnc

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -263,7 +262,7 @@ class Reroller {
     if (instruction.kind == Kind::Load || instruction.kind == Kind::Store) {
       instruction.argument = argument_of(instruction.argument);
     }
-    id_[i] = add(std::move(instruction));
+    id_[i] = add(std::move(instruction), i);
   }
 
   void write_loop(const LoopPlace& place, const std::vector<size_t>& families) {
@@ -292,7 +291,7 @@ class Reroller {
       instruction.argument = add_argument(instruction.argument, count_);
       stored_[i] = instruction.argument;
     }
-    family_id_[i] = add(std::move(instruction));
+    family_id_[i] = add(std::move(instruction), family.members[0]);
   }
 
   void write_chain(size_t i) {
@@ -307,7 +306,7 @@ class Reroller {
       Instruction instruction = body_[family.members[step]];
       instruction.operands = {value, id_of(operands[step])};
       if (family.steps[step].swapped) std::swap(instruction.operands[0], instruction.operands[1]);
-      value = add(std::move(instruction));
+      value = add(std::move(instruction), family.members[step]);
     }
     result_.kernel.body[carried].operands[1] = value;
     family_id_[i] = carried;
@@ -318,17 +317,18 @@ class Reroller {
     if (const std::optional<size_t> family = family_of(operand)) return family_id_[*family];
     const std::pair key(operand.kind, operand.position);
     if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
-    const Instruction& first = body_[loads_.at(key)];
+    const uint32_t load = loads_.at(key);
+    const Instruction& first = body_[load];
     const auto [array, is_new] = arrays_.try_emplace({operand.kind, operand.position, count_}, 0);
     if (is_new) array->second = add_argument(first.argument, count_);
-    return loaded_[key] = add({.kind = Kind::Load,
-                               .vector = first.vector,
-                               .argument = array->second,
-                               .operands = {}});
+    Instruction instruction = first;
+    instruction.argument = array->second;
+    return loaded_[key] = add(std::move(instruction), load);
   }
 
-  uint32_t add(Instruction instruction) {
+  uint32_t add(Instruction instruction, std::optional<uint32_t> origin = {}) {
     result_.kernel.body.push_back(std::move(instruction));
+    result_.origins.push_back(origin);
     return static_cast<uint32_t>(result_.kernel.body.size() - 1);
   }
 
@@ -339,7 +339,7 @@ class Reroller {
 
   uint32_t add_argument(uint32_t first, int64_t count) {
     Kernel::Argument argument = kernel_.arguments[first];
-    argument.count = count;
+    argument.count *= count;
     result_.kernel.arguments.push_back(argument);
     result_.arguments.push_back(first);
     return static_cast<uint32_t>(result_.arguments.size() - 1);

@@ -112,6 +112,22 @@ TEST(CpuGradients, LoopsOverArrays) {
   }
 }
 
+TEST(CpuGradients, LoopsInLoops) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, random_nest_cell(seed)));
+    const int64_t sizes[] = {1, 5, 33, 130};
+    const auto outer = static_cast<int64_t>(4 + seed % 5);
+    check(random_nest_graph(seed, outer, static_cast<int64_t>(8 + seed % 3), sizes[seed % 4]),
+          {.steps = static_cast<int64_t>(1 + seed % 5),
+           .chunk = static_cast<int64_t>(1 + seed % 4),
+           .seed = seed,
+           .dtype = seed % 3 == 0 ? DType::f32 : DType::f64,
+           .lengths = seed % 5 == 1,
+           .resets = seed % 5 >= 3,
+           .given_states = seed % 3 == 1});
+  }
+}
+
 /// Gradients of params that scans add up, tile by tile.
 TEST(CpuGradients, TotalsOfScans) {
   uint64_t seed = 0;

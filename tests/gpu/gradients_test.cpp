@@ -80,6 +80,27 @@ TEST_P(GpuGradientsOfArrays, OfOddSizes) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradientsOfArrays, testing::Range<uint64_t>(0, 24));
 
+class GpuGradientsOfNests : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(GpuGradientsOfNests, OfOddSizes) {
+  const uint64_t seed = GetParam();
+  SCOPED_TRACE(random_nest_cell(seed));
+  const int64_t sizes[] = {7, 64, 33, 100};
+  const auto outer = static_cast<int64_t>(4 + seed % 5);
+  check(random_nest_graph(seed, outer, static_cast<int64_t>(8 + seed % 9), sizes[seed % 4]),
+        {.steps = static_cast<int64_t>(1 + seed % 5),
+         .batch = 2,
+         .chunk = static_cast<int64_t>(1 + seed % 4),
+         .seed = seed,
+         .dtype = seed % 3 == 2 ? DType::bf16 : DType::f32,
+         .lengths = seed % 5 == 1,
+         .resets = seed % 5 >= 3,
+         .given_states = seed % 3 == 1,
+         .passes = kNothingRefused},
+        seed % 2 == 0);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradientsOfNests, testing::Range<uint64_t>(0, 24));
+
 // ---- Cells of the language and networks. ----
 
 struct Source {

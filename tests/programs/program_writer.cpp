@@ -38,6 +38,7 @@ class BodyWriter {
   void declare_states();
   void statement();
   void loop();
+  void nest();
   void memory();
   void layer();
   void look_back(Variable variable, size_t one_in);
@@ -453,6 +454,38 @@ void BodyWriter::memory() {
   variables_.push_back({fmt::format("tanh({})", read), shape, 1});
 }
 
+/// Heads of rows: what a loop in a loop reads and another one changes.
+void BodyWriter::nest() {
+  const Shape shape = random_.pick(kVectors);
+  const std::string rows = fresh("m");
+  const std::string weights = fresh("p");
+  const size_t heads = 3 + random_.below(4);
+  const size_t count = 6 + random_.below(8);
+  states_text_ += fmt::format("  state {}[{}]: [{}]\n", rows, heads * count, text_of(shape));
+  params_ += fmt::format("  param {}[{}]: [{}]\n", weights, heads * count,
+                         random_.chance(2) ? "" : text_of(shape));
+  const std::string read = fresh("v");
+  const std::string sum = fresh("v");
+  const std::string row = fmt::format("n * {} + l", count);
+  line(fmt::format("{} = {}", sum, within(expression(shape, 1)).text));
+  line(fmt::format("for n in 0..{} {{", heads));
+  line(fmt::format("  {} = {} * n", read, within(expression(shape, 1)).text));
+  line(fmt::format("  for l in 0..{} {{", count));
+  line(random_.chance(2)
+           ? fmt::format("    {0} = {0} + {1}[{3}] * {2}[{3}][t-1]", read, weights, rows, row)
+           : fmt::format("    {0} = max({0}, {1}[{3}] - {2}[{3}][t-1])", read, weights, rows, row));
+  line("  }");
+  line(fmt::format("  {0} = tanh({0})", read));
+  line(fmt::format("  for l in 0..{} {{", count));
+  line(fmt::format("    {0}[{1}][t] = tanh(0.5 * {0}[{1}][t-1] + {2}[{1}] * {3})", rows, row,
+                   weights, read));
+  if (random_.chance(2)) line(fmt::format("    {0} = {0} + 0.1 * {1}[{2}][t]", sum, rows, row));
+  line("  }");
+  line(fmt::format("  {0} = 0.9 * {0} - 0.3 * {1}", sum, read));
+  line("}");
+  variables_.push_back({fmt::format("tanh({})", sum), shape, 1});
+}
+
 void BodyWriter::layer() {
   const Callable& callee = random_.pick(program_.cells);
   std::string arguments;
@@ -522,6 +555,7 @@ std::string BodyWriter::write() {
   declare_states();
   for (size_t i = 1 + random_.below(4); i > 0; --i) statement();
   if (!network_ && random_.chance(4)) memory();
+  if (!network_ && random_.chance(6)) nest();
   give_states();
   choose_outputs();
   const bool several = callable_.outputs.size() > 1;

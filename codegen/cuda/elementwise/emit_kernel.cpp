@@ -62,7 +62,8 @@ class ElementEmitter : TextWriter {
     const auto at = [this](uint32_t id, const std::string& element) {
       const Instruction& instruction = kernel_.body[id];
       const bool vector = kernel_.arguments[instruction.argument].vector;
-      return fmt::format("a{}{}{}", instruction.argument, vector ? " + e" : "", element);
+      return fmt::format("a{}{}{}", instruction.argument, vector ? " + e" : "",
+                         cuda_element_offset(kernel_, vector, element));
     };
     const auto load = [&](uint32_t id, const std::string& element) {
       return fmt::format("rnnc_load({})", at(id, element));

@@ -86,11 +86,21 @@ class RolledLoopEmitter : TextWriter {
     return traits_.invariant[index] ? "" : fmt::format(" + t * d{}", index);
   }
 
+  /// Of a carry's argument.
+  std::string state(uint32_t index, const std::string& element) const {
+    return fmt::format("n{}{}", *loaded_[index],
+                       element.empty() ? "" : fmt::format("[{}]", element));
+  }
+
+  std::string offset(uint32_t index, const std::string& element) const {
+    return cuda_element_offset(kernel_, argument(index).vector, element);
+  }
+
   std::function<std::string(uint32_t, const std::string&)> load() const {
     return [this](uint32_t id, const std::string& element) {
       const uint32_t i = kernel_.body[id].argument;
-      if (loaded_[i]) return fmt::format("n{}{}", *loaded_[i], element.empty() ? "" : "[l]");
-      return fmt::format("rnnc_load(a{}{}{})", i, step(i), element);
+      if (loaded_[i]) return state(i, element);
+      return fmt::format("rnnc_load(a{}{}{})", i, step(i), offset(i, element));
     };
   }
 
@@ -98,10 +108,10 @@ class RolledLoopEmitter : TextWriter {
     return [this](uint32_t id, const std::string& element, const std::string& value) {
       const uint32_t i = kernel_.body[id].argument;
       if (loaded_[i]) {
-        return fmt::format("n{}{} = {};", *loaded_[i], element.empty() ? "" : "[l]", value);
+        return fmt::format("{} = {};", state(i, element), value);
       }
       return fmt::format("{}rnnc_store(a{}{}{}, {});", argument(i).vector ? "" : "if (e == 0) ", i,
-                         step(i), element, value);
+                         step(i), offset(i, element), value);
     };
   }
 

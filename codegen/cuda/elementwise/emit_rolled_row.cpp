@@ -70,7 +70,7 @@ class RolledRowEmitter : TextWriter {
     line("  rnnc_begin();");
     line("  if (!due) return;");
     for (uint32_t i = 0; i < body_.size(); ++i) {
-      if (kept_[i]) line("  float k{}[{}];", i, kernel_.loops[loops_[i]].count);
+      if (kept_[i] > 0) line("  float k{}[{}];", i, kept_[i]);
     }
     uint32_t next = 0;
     for (const Kernel::Loop& loop : kernel_.loops) {
@@ -143,7 +143,7 @@ class RolledRowEmitter : TextWriter {
       }
     }
     const bool keeps = std::any_of(kept_.begin() + loop.begin, kept_.begin() + loop.end,
-                                   [](bool kept) { return kept; });
+                                   [](int64_t kept) { return kept > 0; });
     if (levels.size() == 1 || keeps) {
       line("{}", cuda_unroll(kernel_, 0));
     } else {
@@ -182,7 +182,7 @@ class RolledRowEmitter : TextWriter {
     const auto place = [&](uint32_t id) { return fmt::format("w{}[{}][u]", id, half); };
     for (const uint32_t id : reductions_in(loop.begin, loop.end, level - 1)) {
       line("      v{}[u] = {};", id, joined(id, place(id)));
-      if (kept_[id]) line("      k{}[l] = v{}[u];", id, id);
+      if (kept_[id] > 0) line("      k{}[l] = v{}[u];", id, id);
     }
     for (uint32_t i = loop.begin; i < loop.end; ++i) {
       if (levels_[i] == level && !is_reduction(i)) statement(i, "      ");
@@ -245,7 +245,7 @@ class RolledRowEmitter : TextWriter {
     } else {
       line("{}const float v{} = {};", indent, id, made);
     }
-    if (kept_[id]) line("{}k{}[l] = {};", indent, id, value(id, id));
+    if (kept_[id] > 0) line("{}k{}[l] = {};", indent, id, value(id, id));
   }
 
   /// What a thread that stores must be.
@@ -272,7 +272,7 @@ class RolledRowEmitter : TextWriter {
   const std::string name_;
   // By instruction:
   const std::vector<uint32_t> loops_;
-  const std::vector<bool> kept_;
+  const std::vector<int64_t> kept_;
   const std::vector<int> levels_;
   std::vector<bool> crosses_;  // another level of its loop takes it
   int at_once_ = 1;            // iterations of the loop that is written

@@ -28,8 +28,7 @@ cell Cell[K, H](q: [K], k: [K], v: [H], b: []) -> o {
 }
 )";
 
-Graph lowered(const std::string& text, int64_t count, int64_t size) {
-  const DimBindings dims = {{"K", count}, {"H", size}};
+Graph lowered(const std::string& text, const DimBindings& dims) {
   Unit unit("cell.rnn", text);
   const std::optional<Graph> made = unit.lower("Cell", dims);
   RNNC_CHECK(made.has_value(), "{}", unit.render());
@@ -50,7 +49,7 @@ std::string put(std::string text, std::string_view name, std::string_view value)
 }  // namespace
 
 Graph delta_rule(int64_t count, int64_t size) {
-  return lowered(kDeltaRule, count, size);
+  return lowered(kDeltaRule, {{"K", count}, {"H", size}});
 }
 
 std::string random_array_cell(uint64_t seed) {
@@ -93,7 +92,47 @@ std::string random_array_cell(uint64_t seed) {
 }
 
 Graph random_array_graph(uint64_t seed, int64_t count, int64_t size) {
-  return lowered(random_array_cell(seed), count, size);
+  return lowered(random_array_cell(seed), {{"K", count}, {"H", size}});
+}
+
+std::string random_nest_cell(uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  const auto pick = [&engine](const std::vector<std::string>& list) {
+    return list[engine() % list.size()];
+  };
+  // Of its own in each turn of both loops, the same in all turns of the outer one, or a product of
+  // one that the inner and one that the outer loop goes through.
+  const std::string weight =
+      pick({"a[#]", "k[t][#]", "w[#]", "c[t][i]", "sigmoid(c[t][i])", "c[t][i] * g[t][n]"});
+  const std::string read = pick({
+      "r = r + WEIGHT * S[#][t-1]\n",
+      "r = r + tanh(WEIGHT * S[#][t-1])\n",
+      "r = max(r, S[#][t-1] - WEIGHT)\n",
+      "e = exp(0.3 * tanh(a[#] * S[#][t-1]))\nz = z + e\nr = r + e * w[#]\n",
+      "r = r + 0.1 * dot(S[#][t-1], v[t]) * WEIGHT\n",
+  });
+  const std::string between = pick({"u = tanh(r + b[n] * v[t])\n", "u = g[t][n] * (v[t] - r)\n",
+                                    "u = r / z + g[t][n]\n", "u = tanh(r) * h[n]\n"});
+  const std::string change = pick({"WEIGHT * u", "tanh(WEIGHT) * u", "u - S[#][t-1]"});
+  const std::string out =
+      pick({"o = o + WEIGHT * S[#][t]\n", "y = y + WEIGHT * S[#][t]\n", "y = max(y, S[#][t])\n"});
+  std::string text =
+      "cell Cell[N, K, H](k: [N * K], c: [K], g: [N], v: [H]) -> o {\nstate S[N * K]: [H]\n"
+      "param a[N * K], b[N]: []\nparam w[N * K], h[N]: [H]\no = v[t]\nfor n in 0..N {\n"
+      "r = 0.1 * v[t]\nz = 0.5\ny = zeros(H)\nfor i in 0..K {\nREAD}\n";
+  text += between;
+  text += "for i in 0..K {\nS[#][t] = 0.8 * S[#][t-1] + 0.2 * CHANGE\nOUT}\n";
+  text += pick({"o = o + 0.1 * y\n", "o = o + h[n] * tanh(y)\n", "o = max(o, y - u)\n"});
+  text += "}\n}\n";
+  text = put(text, "READ", put(read, "#", pick({"n * K + i", "n * K + K - 1 - i"})));
+  text = put(text, "CHANGE", change);
+  text = put(text, "OUT", out);
+  text = put(text, "WEIGHT", weight);
+  return put(text, "#", "n * K + i");
+}
+
+Graph random_nest_graph(uint64_t seed, int64_t outer, int64_t inner, int64_t size) {
+  return lowered(random_nest_cell(seed), {{"N", outer}, {"K", inner}, {"H", size}});
 }
 
 }  // namespace rnnc::test

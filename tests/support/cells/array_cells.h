@@ -19,4 +19,10 @@ std::string random_array_cell(uint64_t seed);
 /// That cell, bound and without delays.
 Graph random_array_graph(uint64_t seed, int64_t count, int64_t size);
 
+/// Likewise of loops in loops: a cell named Cell with dims N, K and H.
+std::string random_nest_cell(uint64_t seed);
+
+/// That cell, bound and without delays.
+Graph random_nest_graph(uint64_t seed, int64_t outer, int64_t inner, int64_t size);
+
 }  // namespace rnnc::test

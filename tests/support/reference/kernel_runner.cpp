@@ -38,11 +38,18 @@ void KernelRunner::run(uint32_t id, const std::vector<Access>& accesses,
   const Kernel& kernel = plan_.kernels[id];
   Run run{.kernel = kernel, .accesses = accesses, .at = at, .row = row};
   run.loops = loops_of(kernel);
+  run.around = loops_around(kernel);
   run.values.resize(kernel.body.size());
   run.elements.resize(kernel.body.size());
-  uint32_t next = 0;
+  run_part(run, products, kNoLoop);
+}
+
+/// A turn of a loop, or all.
+void KernelRunner::run_part(Run& run, const ProductRows& products, uint32_t loop) {
+  const Kernel& kernel = run.kernel;
   const auto step = [&](uint32_t i) {
     const Instruction& instruction = kernel.body[i];
+    if (instruction.kind == Instruction::Kind::Carried) return;
     const auto product = products.find(instruction.argument);
     if (instruction.kind == Instruction::Kind::Load && product != products.end()) {
       run.values[i] = product->second;
@@ -51,32 +58,49 @@ void KernelRunner::run(uint32_t id, const std::vector<Access>& accesses,
       run_instruction(run, i);
     }
   };
-  for (const Kernel::Loop& loop : kernel.loops) {
-    for (; next < loop.begin; ++next) step(next);
-    run_loop(run, loop);
-    next = loop.end;
-  }
-  for (; next < kernel.body.size(); ++next) step(next);
+  visit_loop(kernel, loop, step, [&](uint32_t inner) { run_loop(run, products, inner); });
 }
 
-void KernelRunner::run_loop(Run& run, const Kernel::Loop& loop) {
-  const std::vector<Instruction>& body = run.kernel.body;
-  for (uint32_t i = loop.begin; i < loop.end; ++i) {
-    run.elements[i].resize(static_cast<size_t>(loop.count));
-    if (body[i].kind == Instruction::Kind::Carried) take(run, i, body[i].operands[0]);
-  }
-  for (int64_t step = 0; step < loop.count; ++step) {
-    run.element = loop.descending ? loop.count - 1 - step : step;
-    for (uint32_t i = loop.begin; i < loop.end; ++i) {
-      if (body[i].kind != Instruction::Kind::Carried) run_instruction(run, i);
-      run.elements[i][static_cast<size_t>(run.element)] = run.values[i];
+void KernelRunner::run_loop(Run& run, const ProductRows& products, uint32_t loop) {
+  const auto [begin, end, count, descending] = run.kernel.loops[loop];
+  const auto take_carried = [&](size_t operand) {
+    for (uint32_t i = begin; i < end; ++i) {
+      const Instruction& instruction = run.kernel.body[i];
+      const bool own = run.loops[i] == loop && instruction.kind == Instruction::Kind::Carried;
+      if (own) take(run, i, instruction.operands[operand]);
     }
-    for (uint32_t i = loop.begin; i < loop.end; ++i) {
-      if (body[i].kind != Instruction::Kind::Carried) continue;
-      take(run, i, body[i].operands[1]);
+  };
+  take_carried(0);
+  run.turns.push_back(0);
+  for (int64_t step = 0; step < count; ++step) {
+    run.turns.back() = descending ? count - 1 - step : step;
+    run_part(run, products, loop);
+    for (uint32_t i = begin; i < end; ++i) {
+      if (run.loops[i] == loop) run.elements[i][turn_of(run, i, loop)] = run.values[i];
     }
+    take_carried(1);
   }
-  run.element = 0;
+  run.turns.pop_back();
+}
+
+/// Which of a loop's turns `user` means: a number for those of all loops around it.
+int64_t KernelRunner::turn_of(const Run& run, uint32_t user, uint32_t loop) {
+  const auto& loops = run.kernel.loops;
+  if (run.around[loop] == kNoLoop) {
+    const uint32_t own = run.loops[user];
+    const bool inner = run.around[own] != kNoLoop && loops[own].count == loops[loop].count;
+    return run.turns[inner ? 1 : 0];
+  }
+  return run.turns[0] * run.kernel.loops[loop].count + run.turns[1];
+}
+
+/// Of the argument that instruction `i` loads or stores.
+int64_t KernelRunner::element_of(const Run& run, uint32_t i) {
+  const uint32_t loop = run.loops[i];
+  if (loop == kNoLoop) return 0;
+  const bool by_turn =
+      run.kernel.arguments[run.kernel.body[i].argument].count == run.kernel.loops[loop].count;
+  return by_turn ? run.turns.back() : turn_of(run, i, loop);
 }
 
 /// Gives instruction `i` the value of `operand`, which may be one for the whole row.
@@ -92,13 +116,16 @@ void KernelRunner::run_instruction(Run& run, uint32_t i) {
     take(run, i, instruction.operands[0]);
     return;
   }
+  const uint32_t own = run.loops[i];
   for (const uint32_t operand : instruction.operands) {
     const uint32_t from = run.loops[operand];
-    if (from == kNoLoop || from == run.loops[i]) continue;
-    run.values[operand] = run.elements[operand][static_cast<size_t>(run.element)];
+    if (from == kNoLoop || from == own || (own != kNoLoop && from == run.around[own])) continue;
+    run.values[operand] = run.elements[operand].at(turn_of(run, i, from));
   }
   Access access = access_of(instruction, run.accesses);
-  access.column += run.element * (instruction.vector ? run.kernel.length : 1);
+  if (access.buffer != kNoBuffer) {
+    access.column += element_of(run, i) * (instruction.vector ? run.kernel.length : 1);
+  }
   run.values[i] = value_of(run.kernel, instruction, access, run.values, run.at, run.row);
 }
 

@@ -39,12 +39,16 @@ class KernelRunner {
     Position at;
     int64_t row = 0;
     std::vector<uint32_t> loops = {};
+    std::vector<uint32_t> around = {};             // by loop
     std::vector<std::vector<double>> values = {};  // by instruction, as they last were
-    std::vector<std::vector<std::vector<double>>> elements = {};  // of loops: at each l
-    int64_t element = 0;                                          // l of the loop that runs
+    std::vector<std::map<int64_t, std::vector<double>>> elements = {};  // of loops: at each turn
+    std::vector<int64_t> turns = {};  // of the loops that run, the outer one first
   };
 
-  void run_loop(Run& run, const Kernel::Loop& loop);
+  void run_part(Run& run, const ProductRows& products, uint32_t loop);
+  void run_loop(Run& run, const ProductRows& products, uint32_t loop);
+  static int64_t turn_of(const Run& run, uint32_t user, uint32_t loop);
+  static int64_t element_of(const Run& run, uint32_t i);
   static void take(Run& run, uint32_t i, uint32_t operand);
   void run_instruction(Run& run, uint32_t i);
   std::vector<double> value_of(const Kernel& kernel, const Instruction& instruction,
