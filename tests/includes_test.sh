@@ -87,7 +87,7 @@ in_order frontend syntax elaborate .
 in_order passes options solver affine graph gradient schedule lower tile cost plan memory persistent .
 in_order codegen/cuda device elementwise fused persistent nvrtc .
 in_order runtime base arrays weights backend program cpu cuda explain,debug capi
-in_order tools lsp . serve,completion commands
+in_order tools cmake lsp . serve,completion commands
 seen_only 'llvm' codegen/cpu
 seen_only 'nvrtc' codegen/cuda/nvrtc
 seen_only 'cuda_runtime|cublas' runtime/cuda

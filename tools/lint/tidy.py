@@ -91,7 +91,8 @@ def unit_text(sources):
 
 
 def compiler_flags(entry):
-    """Of an entry of compile_commands.json: all but compiler, source and result."""
+    """Of an entry of compile_commands.json: all but compiler, source, result, and precompiled headers,
+    which g++ alone can read: a source is checked with the headers that it includes itself."""
     words = shlex.split(entry["command"])
     while not os.path.basename(words[0]).startswith(("c++", "g++", "clang++")):
         words.pop(0)
@@ -99,9 +100,9 @@ def compiler_flags(entry):
     flags = []
     while words:
         word = words.pop(0)
-        if word in ("-o", "-c"):
+        if word in ("-o", "-c", "-include"):
             words.pop(0)
-        else:
+        elif word != "-Winvalid-pch":
             flags.append(word)
     return tuple(flags)
 
@@ -115,7 +116,8 @@ def make_units(build, sources):
         if str(source) in entries:
             groups[source.parent, compiler_flags(entries[str(source)])].append(source)
         else:
-            yield [source], ()  # clang-tidy takes the flags of a source nearby
+            near = max(entries, key=lambda name: len(os.path.commonpath([name, source])))
+            yield [source], compiler_flags(entries[near])
     for (_, flags), group in groups.items():
         units = []
         for source in group:
@@ -149,7 +151,7 @@ def check(build, root, sources, flags):
             good, output = run([own, unit.name, "--", *flags, "-Wno-shadow"])
         if good:
             return True, output
-    return run(["-p", str(build), *map(str, sources)])
+    return run([*map(str, sources), "--", *flags])
 
 
 def main():
