@@ -68,7 +68,7 @@ class MergeSums {
     Product whole = parts[0];
     if (parts.size() == 1) return whole;
     whole.k = 0;
-    std::vector<WeightPart> weights;
+    std::vector<SummedWeight> weights;
     for (const Product& part : parts) {
       whole.k += part.k;
       weights.push_back({part.weight, part.k});

@@ -91,7 +91,7 @@ class LongProducts {
   GemmLaunch as_one(const std::vector<GemmLaunch>& parts) {
     GemmLaunch whole = parts[0];
     if (parts.size() == 1) return whole;
-    std::vector<WeightPart> weights;
+    std::vector<SummedWeight> weights;
     whole.k = 0;
     for (const GemmLaunch& product : parts) {
       weights.push_back({product.weight, product.k});

@@ -7,13 +7,13 @@
 namespace rnnc {
 namespace {
 
-BufferId add_buffer(Plan& plan, std::span<const WeightPart> parts, int64_t width) {
+BufferId add_buffer(Plan& plan, std::span<const SummedWeight> parts, int64_t width) {
   Buffer buffer{.name = "",
                 .dtype = plan.dtype,
                 .placement = Placement::Program,
                 .extent = Extent::Invariant,
                 .width = width};
-  for (const WeightPart& part : parts) {
+  for (const SummedWeight& part : parts) {
     buffer.name += (buffer.name.empty() ? "" : "|") + plan.buffers[part.weight.buffer].name;
   }
   plan.buffers.push_back(std::move(buffer));
@@ -21,7 +21,7 @@ BufferId add_buffer(Plan& plan, std::span<const WeightPart> parts, int64_t width
 }
 
 /// The copy that made just this weight by turning one, or null.
-const CopyLaunch* turned_copy(const Plan& plan, const WeightPart& part, int64_t rows) {
+const CopyLaunch* turned_copy(const Plan& plan, const SummedWeight& part, int64_t rows) {
   for (const Stage& stage : plan.stages) {
     if (stage.domain != Domain::Once) continue;
     for (const Launch& launch : stage.launches) {
@@ -55,11 +55,11 @@ void stack_and_turn(std::span<const CopyLaunch> parts, BufferId stack, BufferId 
 
 }  // namespace
 
-BufferId weights_along_k(Plan& plan, std::span<const WeightPart> parts, int64_t rows,
+BufferId weights_along_k(Plan& plan, std::span<const SummedWeight> parts, int64_t rows,
                          std::vector<Launch>& once) {
   int64_t k = 0;
   std::vector<CopyLaunch> turned;
-  for (const WeightPart& part : parts) {
+  for (const SummedWeight& part : parts) {
     k += part.k;
     if (const CopyLaunch* copy = turned_copy(plan, part, rows)) turned.push_back(*copy);
   }
@@ -69,7 +69,7 @@ BufferId weights_along_k(Plan& plan, std::span<const WeightPart> parts, int64_t 
     return along;
   }
   Access target = {.buffer = along, .stride = k};
-  for (const WeightPart& part : parts) {
+  for (const SummedWeight& part : parts) {
     CopyLaunch copy{.source = part.weight, .target = target, .rows = rows, .columns = part.k};
     copy.source.stride = part.k;
     once.emplace_back(copy);

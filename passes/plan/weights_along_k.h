@@ -11,15 +11,15 @@
 
 namespace rnnc {
 
-/// A product's: rows of k elements, of an Invariant buffer in the plan's type.
-struct WeightPart {
+/// The weight of one of them: rows of k elements, of an Invariant buffer in the plan's type.
+struct SummedWeight {
   Access weight;
   int64_t k = 0;
 };
 
 /// A new buffer, [rows, sum of k]. Adds to `once` what fills it, which is for append_once
 /// (passes/lower/once_stages.h).
-BufferId weights_along_k(Plan& plan, std::span<const WeightPart> parts, int64_t rows,
+BufferId weights_along_k(Plan& plan, std::span<const SummedWeight> parts, int64_t rows,
                          std::vector<Launch>& once);
 
 /// Copies of weights that no launch reads any more leave the plan.

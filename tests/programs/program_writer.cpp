@@ -474,14 +474,12 @@ void BodyWriter::nest() {
   line(random_.chance(2)
            ? fmt::format("    {0} = {0} + {1}[{3}] * {2}[{3}][t-1]", read, weights, rows, row)
            : fmt::format("    {0} = max({0}, {1}[{3}] - {2}[{3}][t-1])", read, weights, rows, row));
-  line("  }");
-  line(fmt::format("  {0} = tanh({0})", read));
+  line(fmt::format("  }}\n  {0} = tanh({0})", read));
   line(fmt::format("  for l in 0..{} {{", count));
   line(fmt::format("    {0}[{1}][t] = tanh(0.5 * {0}[{1}][t-1] + {2}[{1}] * {3})", rows, row,
                    weights, read));
   if (random_.chance(2)) line(fmt::format("    {0} = {0} + 0.1 * {1}[{2}][t]", sum, rows, row));
-  line("  }");
-  line(fmt::format("  {0} = 0.9 * {0} - 0.3 * {1}", sum, read));
+  line(fmt::format("  }}\n  {0} = 0.9 * {0} - 0.3 * {1}", sum, read));
   line("}");
   variables_.push_back({fmt::format("tanh({})", sum), shape, 1});
 }

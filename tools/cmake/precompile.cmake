@@ -7,7 +7,9 @@
 
 #   rnnc_precompile(NAME HEADER LIBRARY…): for targets made in the same folder that link LIBRARY…
 function(rnnc_precompile name header)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  # Ninja runs all compilers in the build folder, which `-include` counts on.
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR
+     NOT CMAKE_GENERATOR STREQUAL "Ninja")
     return()
   endif()
   set_source_files_properties(${header} PROPERTIES LANGUAGE CXX HEADER_FILE_ONLY OFF
