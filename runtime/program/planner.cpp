@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/graph/sweeps.h"
 #include "ir/graph/verify.h"
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
@@ -140,12 +141,16 @@ Signature make_signature(const Graph& graph, DType dtype, DType param_dtype) {
   return signature;
 }
 
-/// Elements of the largest value of a bound graph.
+/// Elements of the largest value that a bound graph has of each step: a table's rows are such, the
+/// table is not.
 int64_t largest_value(const Graph& graph) {
+  const std::vector<Direction> directions = find_directions(graph);
+  const std::vector<After> after = find_after(graph);
   int64_t largest = 1;
-  for (const Node& node : graph.nodes) {
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (directions[id] == Direction::Invariant || after[id] != After::Nothing) continue;
     int64_t elements = 1;
-    for (const Dim& dim : node.type.shape) elements *= number(dim);
+    for (const Dim& dim : graph[id].type.shape) elements *= number(dim);
     largest = std::max(largest, elements);
   }
   return largest;

@@ -95,5 +95,18 @@ TEST(Integers, AreOfTheirOwnType) {
   EXPECT_EQ(token.table_rows, 3);
 }
 
+/// A step has one row of it for each sequence.
+TEST(Integers, TablesDoNotLimitSteps) {
+  std::string text(kGraph);
+  for (size_t at = 0; (at = text.find("[3, 1]")) != std::string::npos;) {
+    text.replace(at, 6, "[1000000, 1]");
+  }
+  Result<Program> program = Program::compile(*parse_graph(text), {});
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_TRUE(program->prepare(4096, 1024));
+  EXPECT_EQ(program->prepare(int64_t{1} << 30, 2048).error().message,
+            "2048 steps x batch 1073741824 x 1 elements are too large");
+}
+
 }  // namespace
 }  // namespace rnnc
