@@ -109,8 +109,10 @@ class SequenceLaunch {
     int64_t value_stride = launch.value.stride;
     void* parameters[] = {&index, &value, &out,          &rows,
                           &count, &width, &index_stride, &value_stride};
-    const LaunchShape shape{dim3(static_cast<unsigned>(std::min(count, kMostBlocks)),
-                                 static_cast<unsigned>(ceil_div(width, kCudaRowsThreads))),
+    const int64_t of_table = std::min(count, kMostBlocks);
+    const int64_t of_row =
+        std::min(ceil_div(width, kCudaRowsThreads), ceil_div(kMostBlocks, of_table));
+    const LaunchShape shape{dim3(static_cast<unsigned>(of_table), static_cast<unsigned>(of_row)),
                             dim3(kCudaRowsThreads)};
     return start(at_.kernel, shape, parameters, at_.queue, "adding to rows of a table");
   }

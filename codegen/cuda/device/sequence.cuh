@@ -128,28 +128,41 @@ RNNC_ROWS(rnnc_rows_4, unsigned)
 #endif
 
 // Adds rows of `value` to those of a table that `index` names. Row v of the table is that of the
-// blocks of blockIdx.x = v % gridDim.x, of which each goes over all rows in their order and adds
-// those that are its own, a thread to a column.
+// blocks of blockIdx.x = v % gridDim.x. Each of these goes over all rows in their order, a row to a
+// thread at a time, and adds those that are its own, every 256 * gridDim.y columns to a thread.
 template <typename T>
 static __device__ __forceinline__ void rnnc_add_to_rows(const int* index, const T* value,
                                                         float* out, rnnc_word rows, rnnc_word count,
                                                         rnnc_word width, rnnc_word index_stride,
                                                         rnnc_word value_stride) {
   rnnc_begin();
-  __shared__ int names[256];
-  const rnnc_word column = static_cast<rnnc_word>(blockIdx.y) * 256 + threadIdx.x;
+  constexpr int kThreads = 256;
+  __shared__ int names[kThreads];
+  __shared__ unsigned own[kThreads / 32];  // of each warp's rows, a bit for each
+  const auto name_of = [&](rnnc_word row) { return row < rows ? index[row * index_stride] : -1; };
+  const rnnc_word column = static_cast<rnnc_word>(blockIdx.y) * kThreads + threadIdx.x;
+  int soon = name_of(threadIdx.x);
 #pragma unroll 1
-  for (rnnc_word first = 0; first < rows; first += 256) {
-    const rnnc_word mine = first + threadIdx.x;
-    int name = mine < rows ? index[mine * index_stride] : -1;
-    const bool own = name >= 0 && name < count && name % gridDim.x == blockIdx.x;
-    names[threadIdx.x] = own ? name : -1;
+  for (rnnc_word first = 0; first < rows; first += kThreads) {
+    const int name = soon;
+    soon = name_of(first + kThreads + threadIdx.x);
+    names[threadIdx.x] = name;
+    const bool is_own = name >= 0 && name < count && name % gridDim.x == blockIdx.x;
+    const unsigned of_warp = __ballot_sync(0xffffffffu, is_own);
+    if (threadIdx.x % 32 == 0) own[threadIdx.x / 32] = of_warp;
     __syncthreads();
-    const int here = static_cast<int>(min(rows - first, static_cast<rnnc_word>(256)));
 #pragma unroll 1
-    for (int i = 0; i < here && column < width; ++i) {
-      if (names[i] < 0) continue;
-      out[names[i] * width + column] += rnnc_load(value + (first + i) * value_stride + column);
+    for (int warp = 0; warp < kThreads / 32; ++warp) {
+#pragma unroll 1
+      for (unsigned rest = own[warp]; rest != 0; rest &= rest - 1) {
+        const int i = 32 * warp + __ffs(static_cast<int>(rest)) - 1;
+        float* const to = out + names[i] * width;
+        const T* const from = value + (first + i) * value_stride;
+#pragma unroll 1
+        for (rnnc_word j = column; j < width; j += static_cast<rnnc_word>(gridDim.y) * kThreads) {
+          to[j] += rnnc_load(from + j);
+        }
+      }
     }
     __syncthreads();
   }

@@ -17,7 +17,11 @@ int name_of(int64_t row) {
   return static_cast<int>(row * row % (kNames + 2)) - 1;
 }
 
-TEST(EmulatedTableRows, AddUpOverAllTurnsOfABlock) {
+/// Blocks for all columns, or for some of them, which then go over the others too.
+class EmulatedTableRows : public testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(BlocksOfColumns, EmulatedTableRows, testing::Values(1, 2));
+
+TEST_P(EmulatedTableRows, AddUpOverAllTurnsOfABlock) {
   const EmulatedUnit unit("#define has_rnnc_add_rows_f32 1\n" + std::string(kCudaSequence));
   std::vector<int> names;
   std::vector<float> values;
@@ -35,7 +39,7 @@ TEST(EmulatedTableRows, AddUpOverAllTurnsOfABlock) {
   const DeviceNumbers<float> value(values);
   const int64_t count = kNames;
   const int64_t name_stride = 1;
-  const dim3 grid(kBlocksOfNames, (kWidth + 255) / 256);
+  const dim3 grid(kBlocksOfNames, GetParam());
   ASSERT_EQ(unit.launch("rnnc_add_rows_f32", {.grid = grid, .block = 256}, index.data(),
                         value.data(), out.data(), kRows, count, kWidth, name_stride, kWidth),
             cudaSuccess);
