@@ -133,7 +133,7 @@ TEST(Program, RefusesShapesThatAreNotPrepared) {
   EXPECT_EQ(program.prepare(0, 1).error().message, "batch must be at least 1, got 0");
   EXPECT_EQ(program.prepare(1, 0).error().message, "steps must be at least 1, got 0");
   EXPECT_EQ(program.prepare(INT64_MAX, INT64_MAX).error().message,
-            "9223372036854775807 steps x batch 9223372036854775807 x 16 elements are too large");
+            "9223372036854775807 steps x batch 9223372036854775807 x 4 elements are too large");
   EXPECT_EQ(program.workspace_size(2, 5).error().message,
             "batch 2 is not prepared: call prepare(2, 5) first");
   ASSERT_TRUE(program.prepare(2, 5));
