@@ -169,9 +169,10 @@ bool has_fused_steps(const Plan& plan) {
   });
 }
 
-/// With the launches that a plan has in the end where its recurrences stay launches.
+/// With the launches that a plan has in the end where its recurrences stay launches. A CPU's has
+/// them already.
 Plan as_launches(Plan plan, const PlanOptions& options) {
-  if (!options.passes.has(Pass::Merge)) return plan;
+  if (options.machine.kind == Machine::Kind::Cpu || !options.passes.has(Pass::Merge)) return plan;
   run_merge_totals(plan, options.machine);
   run_long_products(plan, options.machine);
   return plan;
