@@ -60,6 +60,18 @@ INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradients, testing::Range<uint64_t>(0, 48));
 
 // ---- Loops over arrays that stay loops. ----
 
+HalfCheck half_with_loops(uint64_t seed) {
+  return {.steps = static_cast<int64_t>(1 + seed % 5),
+          .batch = 2,
+          .chunk = static_cast<int64_t>(1 + seed % 4),
+          .seed = seed,
+          .dtype = seed % 3 == 2 ? DType::bf16 : DType::f32,
+          .lengths = seed % 5 == 1,
+          .resets = seed % 5 >= 3,
+          .given_states = seed % 3 == 1,
+          .passes = kNothingRefused};
+}
+
 class GpuGradientsOfArrays : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(GpuGradientsOfArrays, OfOddSizes) {
@@ -67,16 +79,7 @@ TEST_P(GpuGradientsOfArrays, OfOddSizes) {
   SCOPED_TRACE(random_array_cell(seed));
   const int64_t sizes[] = {7, 64, 33, 100};
   check(random_array_graph(seed, 30 + static_cast<int64_t>(seed % 5), sizes[seed % 4]),
-        {.steps = static_cast<int64_t>(1 + seed % 5),
-         .batch = 2,
-         .chunk = static_cast<int64_t>(1 + seed % 4),
-         .seed = seed,
-         .dtype = seed % 3 == 2 ? DType::bf16 : DType::f32,
-         .lengths = seed % 5 == 1,
-         .resets = seed % 5 >= 3,
-         .given_states = seed % 3 == 1,
-         .passes = kNothingRefused},
-        seed % 2 == 0);
+        half_with_loops(seed), seed % 2 == 0);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradientsOfArrays, testing::Range<uint64_t>(0, 24));
 
@@ -88,16 +91,7 @@ TEST_P(GpuGradientsOfNests, OfOddSizes) {
   const int64_t sizes[] = {7, 64, 33, 100};
   const auto outer = static_cast<int64_t>(4 + seed % 5);
   check(random_nest_graph(seed, outer, static_cast<int64_t>(8 + seed % 9), sizes[seed % 4]),
-        {.steps = static_cast<int64_t>(1 + seed % 5),
-         .batch = 2,
-         .chunk = static_cast<int64_t>(1 + seed % 4),
-         .seed = seed,
-         .dtype = seed % 3 == 2 ? DType::bf16 : DType::f32,
-         .lengths = seed % 5 == 1,
-         .resets = seed % 5 >= 3,
-         .given_states = seed % 3 == 1,
-         .passes = kNothingRefused},
-        seed % 2 == 0);
+        half_with_loops(seed), seed % 2 == 0);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradientsOfNests, testing::Range<uint64_t>(0, 24));
 
