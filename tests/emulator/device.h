@@ -171,7 +171,9 @@ static inline unsigned __ballot_sync(unsigned lanes, int condition) {
   rnnc::emulator::machine->sync_warp(work);
   return work.result;
 }
-static inline int __ffs(int word) { return __builtin_ffs(word); }
+static inline int __ffs(int word) {
+  return __builtin_ffs(word);
+}
 static inline int __any_sync(unsigned lanes, int condition) {
   return __ballot_sync(lanes, condition) != 0;
 }
