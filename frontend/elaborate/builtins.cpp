@@ -6,10 +6,8 @@
 namespace rnnc {
 namespace {
 
-using Kind = Builtin::Kind;
-
 constexpr Builtin plain(std::string_view name, Op op, std::string_view usage, size_t count = 1) {
-  return {name, Kind::Plain, count, count, usage, op};
+  return {name, Builtin::Kind::Plain, count, count, usage, op};
 }
 
 constexpr auto kBuiltins = std::to_array<Builtin>({
@@ -38,25 +36,25 @@ constexpr auto kBuiltins = std::to_array<Builtin>({
     plain("mod", Op::Mod, "mod(v, divisor)", 2),
     plain("where", Op::Where, "where(condition, a, b)", 3),
     plain("clamp", Op::Clamp, "clamp(v, low, high)", 3),
-    {"min", Kind::MinMax, 1, 2, "min(v)` or `min(a, b)", Op::Min, Op::ReduceMin},
-    {"max", Kind::MinMax, 1, 2, "max(v)` or `max(a, b)", Op::Max, Op::ReduceMax},
+    {"min", Builtin::Kind::MinMax, 1, 2, "min(v)` or `min(a, b)", Op::Min, Op::ReduceMin},
+    {"max", Builtin::Kind::MinMax, 1, 2, "max(v)` or `max(a, b)", Op::Max, Op::ReduceMax},
     plain("sum", Op::Sum, "sum(v)"),
     plain("mean", Op::Mean, "mean(v)"),
     plain("var", Op::Var, "var(v)"),
-    {"dot", Kind::Dot, 2, 2, "dot(a, b)", Op::Mul, Op::Sum},
-    {"concat", Kind::Plain, 1, 255, "concat(a, b)", Op::Concat},
+    {"dot", Builtin::Kind::Dot, 2, 2, "dot(a, b)", Op::Mul, Op::Sum},
+    {"concat", Builtin::Kind::Plain, 1, 255, "concat(a, b)", Op::Concat},
     plain("transpose", Op::Transpose, "transpose(W)"),
-    {"step", Kind::Step, 0, 0, "step()"},
-    {"one_hot", Kind::OneHot, 2, 2, "one_hot(token, V)"},
-    {"eye", Kind::Eye, 1, 1, "eye(H)"},
-    {"range", Kind::Range, 1, 1, "range(N)"},
+    {"step", Builtin::Kind::Step, 0, 0, "step()"},
+    {"one_hot", Builtin::Kind::OneHot, 2, 2, "one_hot(token, V)"},
+    {"eye", Builtin::Kind::Eye, 1, 1, "eye(H)"},
+    {"range", Builtin::Kind::Range, 1, 1, "range(N)"},
     {.name = "zeros",
-     .kind = Kind::Fill,
+     .kind = Builtin::Kind::Fill,
      .most = 2,
      .usage = "zeros(H)` or `zeros(H, I)",
      .number = 0},
     {.name = "ones",
-     .kind = Kind::Fill,
+     .kind = Builtin::Kind::Fill,
      .most = 2,
      .usage = "ones(H)` or `ones(H, I)",
      .number = 1},

@@ -26,6 +26,8 @@ class Context {
  public:
   /// The budget. Stacks of many layers stay far below; a loop to a million does not.
   static constexpr int kMostExpressions = 1 << 16;
+  /// Elements of an array of states, params or locals.
+  static constexpr int64_t kLongestArray = 1 << 16;
 
   /// Takes a module for each file, the prelude's last. Reports names that are defined twice and
   /// names of built-in functions defined anew.

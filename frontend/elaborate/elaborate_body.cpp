@@ -24,8 +24,6 @@ std::string join_outputs(const std::vector<ast::Identifier>& outputs) {
   return outputs.size() == 1 ? list : "(" + list + ")";
 }
 
-constexpr int64_t kLongestArray = 65536;
-
 }  // namespace
 
 void Elaborator::top_level_dims(const ast::Definition& definition) {
@@ -259,9 +257,9 @@ void Elaborator::assign_element(const ast::Target& target, Value value) {
     return;
   }
   if (!position) return;
-  if (*position < 0 || *position >= kLongestArray) {
+  if (*position < 0 || *position >= Context::kLongestArray) {
     error(index.location, fmt::format("an array's elements count from 0 to {}, not {}",
-                                      kLongestArray - 1, *position));
+                                      Context::kLongestArray - 1, *position));
     return;
   }
   if (array.length == 0) array.location = name.location;

@@ -11,7 +11,6 @@ using Kind = Binding::Kind;
 
 namespace {
 
-constexpr int64_t kLongestArray = 65536;
 constexpr size_t kMostElementRank = 2;  // of an array
 
 }  // namespace
@@ -106,9 +105,9 @@ std::optional<Shape> Elaborator::array(const Declaration& declaration, const ast
                                        const std::optional<Shape>& element, int64_t& length) {
   const auto number = fixed_integer(extent, "an array's length");
   if (!number) return std::nullopt;
-  if (*number < 1 || *number > kLongestArray) {
+  if (*number < 1 || *number > Context::kLongestArray) {
     error(extent.location,
-          fmt::format("an array has 1 to {} elements, not {}", kLongestArray, *number),
+          fmt::format("an array has 1 to {} elements, not {}", Context::kLongestArray, *number),
           "what is longer is an axis of a shape: `param R: [L, H]`");
     return std::nullopt;
   }

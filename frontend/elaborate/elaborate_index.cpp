@@ -32,10 +32,6 @@ bool begins_with_minus(const Expr& expr) {
   return binary ? begins_with_minus(*expr.children[0]) : expr.kind == Expr::Kind::Negate;
 }
 
-std::string without_backquotes(const std::string& quoted) {
-  return quoted.substr(1, quoted.size() - 2);
-}
-
 }  // namespace
 
 Value Elaborator::indexed(const Expr& expr) {

@@ -4,7 +4,7 @@ namespace rnnc {
 namespace {
 
 using ast::Expr;
-using Shape = std::vector<ast::ExprPtr>;
+using Extents = std::vector<ast::ExprPtr>;
 
 class FixedDims {
  public:
@@ -63,8 +63,8 @@ class FixedDims {
       if (fixed.contains(argument.name.text)) all_of(*argument.value);
     }
     for (size_t i = 0; i < std::min(call.children.size(), callee.inputs.size()); ++i) {
-      const Shape& input = callee.inputs[i].shape;
-      const Shape* argument = shape_of(*call.children[i]);
+      const Extents& input = callee.inputs[i].shape;
+      const Extents* argument = shape_of(*call.children[i]);
       if (!argument || argument->size() != input.size()) continue;
       for (size_t axis = 0; axis < input.size(); ++axis) {
         if (fixed.contains(input[axis]->text)) all_of(*(*argument)[axis]);
@@ -73,7 +73,7 @@ class FixedDims {
   }
 
   /// Of `x`, `x[t]`; null where it is not declared.
-  const Shape* shape_of(const Expr& value) const {
+  const Extents* shape_of(const Expr& value) const {
     const Expr& name = value.kind == Expr::Kind::Index ? *value.children[0] : value;
     for (const ast::Input& input : definition_.inputs) {
       if (input.name.text == name.text) return &input.shape;
@@ -102,7 +102,7 @@ class FixedDims {
     }
   }
 
-  void divisors_of(const Shape& shape) {
+  void divisors_of(const Extents& shape) {
     for (const ast::ExprPtr& dim : shape) divisors_of(*dim);
   }
 

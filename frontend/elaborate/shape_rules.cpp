@@ -20,10 +20,6 @@ std::string describe(const Operand& operand) {
                         : text;
 }
 
-std::string without_backquotes(const std::string& text) {
-  return text.substr(1, text.size() - 2);
-}
-
 std::string does_not_fit(const std::string& whole, const Operand& left, const Operand& right) {
   return fmt::format("{} does not fit: {} is {}, {} is {}", whole, left.text, describe(left),
                      right.text, describe(right));
@@ -95,6 +91,10 @@ Misfit elementwise_misfit(Op op, const std::string& whole, const Operand& left,
 }
 
 }  // namespace
+
+std::string without_backquotes(const std::string& quoted) {
+  return quoted.substr(1, quoted.size() - 2);
+}
 
 std::vector<Equation> equations(const Shape& left, const Shape& right) {
   std::vector<Equation> result;

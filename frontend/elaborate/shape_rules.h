@@ -12,6 +12,9 @@ namespace rnnc {
 /// "[H, I]", or "a scalar".
 std::string describe(const Type& type);
 
+/// Of a text in backquotes.
+std::string without_backquotes(const std::string& quoted);
+
 /// An operand as the user wrote it, in backquotes, and its type.
 struct Operand {
   std::string text;

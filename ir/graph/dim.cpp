@@ -13,7 +13,7 @@ namespace rnnc {
 namespace {
 
 constexpr int64_t kLargestDim = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMostElements = int64_t{1} << 62;
+constexpr int64_t kManyElements = int64_t{1} << 62;
 // Bounds on one polynomial. No real cell comes near; a hostile file must not exhaust memory.
 constexpr size_t kMostTerms = 64;
 constexpr size_t kMostSymbols = 64;
@@ -388,8 +388,8 @@ int64_t element_count(const Shape& shape) {
   for (const Dim& dim : shape) {
     const auto size = dim.constant();
     RNNC_CHECK(size && *size >= 0, "shape {} is not bound", to_string(shape));
-    if (__builtin_mul_overflow(count, *size, &count)) count = kMostElements;
-    count = std::min(count, kMostElements);
+    if (__builtin_mul_overflow(count, *size, &count)) count = kManyElements;
+    count = std::min(count, kManyElements);
   }
   return count;
 }

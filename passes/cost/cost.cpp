@@ -379,6 +379,12 @@ Cost& operator+=(Cost& sum, const Cost& cost) {
   return sum;
 }
 
+Plan with_usual_chunk(Plan plan, int64_t max_steps) {
+  constexpr int64_t kUsualChunk = 256;
+  plan.chunk = std::clamp<int64_t>(max_steps, 1, kUsualChunk);
+  return plan;
+}
+
 CacheUse::CacheUse(const Plan& plan) : made_by_steps_(plan.buffers.size(), false) {
   std::vector<bool> weights(plan.buffers.size(), false);
   for (const Stage& stage : plan.stages) {

@@ -26,6 +26,9 @@ struct Cost {
 
 Cost& operator+=(Cost& sum, const Cost& cost);
 
+/// For passes that compare costs before the chunk is chosen: in chunks of a usual length.
+Plan with_usual_chunk(Plan plan, int64_t max_steps);
+
 /// What of a plan wants to stay in a cache: the same for all of its launches.
 class CacheUse {
  public:

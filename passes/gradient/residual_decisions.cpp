@@ -8,8 +8,6 @@
 namespace rnnc {
 namespace {
 
-constexpr double kByte = 1000;  // of ResidualPrices
-
 class Decisions {
  public:
   Decisions(const Graph& graph, const std::vector<bool>& varies, const std::vector<bool>& given,
@@ -48,7 +46,7 @@ class Decisions {
       decision.reason = follows ? ResidualReason::Follows : ResidualReason::Given;
       return decision;
     }
-    decision.save_bytes = static_cast<double>(prices_.saving(id)) / kByte;
+    decision.save_bytes = static_cast<double>(prices_.saving(id)) / kPriceOfByte;
     const std::optional<int64_t> own = anew_[id];
     if (prices_.is_free(id)) {
       decision.reason = ResidualReason::Followed;
@@ -58,7 +56,7 @@ class Decisions {
     } else if (!saved_[id]) {
       decision.reason = ResidualReason::Cheaper;
       walk(id, decision);
-      decision.anew_bytes = static_cast<double>(*own) / kByte;
+      decision.anew_bytes = static_cast<double>(*own) / kPriceOfByte;
     } else if (choice_ == ResidualChoice::All) {
       decision.reason = ResidualReason::AskedFor;
     } else {
@@ -96,7 +94,7 @@ class Decisions {
     }
     std::ranges::sort(decision.from);
     std::ranges::sort(decision.instead);
-    decision.anew_bytes = static_cast<double>(price) / kByte;
+    decision.anew_bytes = static_cast<double>(price) / kPriceOfByte;
   }
 
   const Graph& graph_;

@@ -102,8 +102,6 @@ class Flow {
   std::vector<size_t> next_;       // of a vertex's edges, the first that may lead on
 };
 
-/// In thousandths of the time that one byte takes to or from memory.
-constexpr int64_t kByte = 1000;
 /// Work on single elements hides behind memory, nearly. The rest decides between equals.
 constexpr int64_t kSpecial = 10;
 constexpr int64_t kOperation = 1;
@@ -164,9 +162,9 @@ ResidualPrices::ResidualPrices(const Graph& graph, const std::vector<bool>& give
     : graph_(graph),
       given_(given),
       choice_(choice),
-      saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kByte)),
-      product_operation_(static_cast<double>(kByte) / costs.operations_per_byte),
-      product_element_(static_cast<int64_t>(2 * costs.product_bytes * kByte)) {}
+      saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kPriceOfByte)),
+      product_operation_(static_cast<double>(kPriceOfByte) / costs.operations_per_byte),
+      product_element_(static_cast<int64_t>(2 * costs.product_bytes * kPriceOfByte)) {}
 
 bool ResidualPrices::is_free(NodeId id) const {
   const Op op = graph_[id].op;

@@ -30,8 +30,10 @@ struct ResidualCosts {
   double product_bytes = 4;  // of an element of a product's result
 };
 
-/// What it costs a step of one sequence to have a value in the backward half, in thousandths of the
-/// time in which a byte is moved. Shapes are numbers.
+/// What a byte costs that is moved to or from memory.
+inline constexpr int64_t kPriceOfByte = 1000;
+
+/// What it costs a step of one sequence to have a value in the backward half. Shapes are numbers.
 class ResidualPrices {
  public:
   /// `given`: whether a call gives the backward half a node's value.

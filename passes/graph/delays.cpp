@@ -137,9 +137,9 @@ class Delays {
   std::map<Source, std::vector<uint32_t>> chains_;
 };
 
-class Histories {
+class LongDelays {
  public:
-  explicit Histories(Graph& graph) : graph_(graph), reach_(find_reach(graph)) {}
+  explicit LongDelays(Graph& graph) : graph_(graph), reach_(find_reach(graph)) {}
 
   bool run() {
     const auto far = [this](const Node& node) { return needs_history(reach_, node); };
@@ -229,7 +229,7 @@ class Histories {
 
 bool run_delays(Graph& graph) {
   const bool short_ones = Delays(graph).run();
-  const bool long_ones = Histories(graph).run();
+  const bool long_ones = LongDelays(graph).run();
   return short_ones || long_ones;
 }
 

@@ -118,7 +118,7 @@ class Tiles {
   std::deque<Known> known_;
 };
 
-Result<std::vector<FusedLaunch>> phases_of(const Stage& stage) {
+Result<std::vector<FusedLaunch>> as_phases(const Stage& stage) {
   std::vector<FusedLaunch> phases;
   for (const Launch& launch : stage.launches) {
     if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
@@ -157,7 +157,7 @@ class Resident {
   Status put_on_chip() {
     RecurrenceLaunch recurrence;
     const double launches = seconds_of_launches();
-    Result<std::vector<FusedLaunch>> phases = phases_of(stage_);
+    Result<std::vector<FusedLaunch>> phases = as_phases(stage_);
     if (!phases) return tl::unexpected(phases.error());
     recurrence.phases = *std::move(phases);
     if (Status status = verify_arrays(plan_, recurrence); !status) return status;
@@ -324,7 +324,7 @@ Result<bool> run_resident(Plan& plan, const Machine& machine, const ResidentChoi
 std::set<std::string> recurrences_to_form(const Plan& plan) {
   std::set<std::string> names;
   for (const Stage& stage : plan.stages) {
-    if (is_candidate(stage) && !phases_of(stage)) names.insert(stage.name);
+    if (is_candidate(stage) && !as_phases(stage)) names.insert(stage.name);
   }
   return names;
 }

@@ -29,7 +29,6 @@ namespace rnnc {
 namespace {
 
 constexpr int64_t kPartUnit = 4;  // elements of 16 bytes
-constexpr int64_t kUsualChunk = 256;
 
 int64_t part_of(int64_t length) {
   return round_up(length, kPartUnit);
@@ -165,11 +164,6 @@ BufferId add(Plan& plan, Buffer buffer) {
   return static_cast<BufferId>(plan.buffers.size() - 1);
 }
 
-Plan with_usual_chunk(Plan plan, const SplitGemmsOptions& options) {
-  plan.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
-  return plan;
-}
-
 class SplitGemms {
  public:
   SplitGemms(Plan& plan, const Machine& machine, const SplitGemmsOptions& options)
@@ -177,7 +171,7 @@ class SplitGemms {
         machine_(machine),
         options_(options),
         turns_(can_turn(plan, options)),
-        usual_(with_usual_chunk(plan, options)),
+        usual_(with_usual_chunk(plan, options.max_steps)),
         cache_(usual_) {
     const int64_t chunks = chunks_of(usual_, options.max_steps);
     chunks_ = static_cast<double>(chunks);

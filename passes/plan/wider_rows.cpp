@@ -12,12 +12,6 @@ namespace {
 
 /// On an H200 products of rows that are not aligned take 3 to 50 times as long as others.
 constexpr double kLeastGain = 2;
-constexpr int64_t kUsualChunk = 256;
-
-Plan with_usual_chunk(Plan plan, int64_t max_steps) {
-  plan.chunk = std::clamp<int64_t>(max_steps, 1, kUsualChunk);
-  return plan;
-}
 
 }  // namespace
 

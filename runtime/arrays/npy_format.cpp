@@ -16,8 +16,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
 
-constexpr size_t kMaxRank = 32;
-constexpr uint64_t kMaxHeader = 1 << 20;
+constexpr size_t kMaxNpyRank = 32;
+constexpr uint64_t kMaxNpyHeader = 1 << 20;
 
 /// What a header says.
 struct Header {
@@ -96,7 +96,7 @@ Status HeaderParser::shape() {
     const std::optional<int64_t> size = integer();
     if (!size) return fail("`shape` has an entry that is not a size");
     header_.shape.push_back(*size);
-    if (header_.shape.size() > kMaxRank) return fail("`shape` has more than {} axes", kMaxRank);
+    if (header_.shape.size() > kMaxNpyRank) return fail("`shape` has more than {} axes", kMaxNpyRank);
     if (!take(",") && !text_.starts_with(")")) return fail("`shape` is not a tuple");
   }
   return {};
@@ -230,7 +230,7 @@ Result<NpyHeader> read_npy_header(const std::function<Result<std::string>(uint64
   const Result<uint64_t> begin = find_data(*head);
   if (!begin) return tl::unexpected(begin.error());
   if (*begin > file_size) return fail("it ends within its header");
-  if (*begin > kMaxHeader) return fail("its header has {} bytes, more than any array's", *begin);
+  if (*begin > kMaxNpyHeader) return fail("its header has {} bytes, more than any array's", *begin);
   if (*begin > head->size()) {
     const Result<std::string> rest = read(*begin - head->size());
     if (!rest) return tl::unexpected(rest.error());

@@ -14,8 +14,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
 
-constexpr uint64_t kMaxHeader = 16 << 20;  // of 100,000 tensors; parsed it takes six times as much
-constexpr size_t kMaxRank = 32;
+constexpr uint64_t kMaxTensorsHeader =
+    16 << 20;  // of 100,000 tensors; parsed it takes six times as much
+constexpr size_t kMaxTensorRank = 32;
 
 struct Entry {
   std::string name;
@@ -89,7 +90,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (value > INT64_MAX) return misplaced("a number above 2^63");
     Entry& entry = entries.back();
     std::vector<int64_t>& list = place_ == Place::shape ? entry.shape : entry.offsets;
-    if (list.size() == kMaxRank) return misplaced("a longer list than any tensor has");
+    if (list.size() == kMaxTensorRank) return misplaced("a longer list than any tensor has");
     list.push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -240,7 +241,7 @@ Status SafetensorsSource::read_header() {
   constexpr uint64_t kBegin = sizeof header_size;
   if (bytes_.size() < kBegin) return fail("it has only {} bytes", bytes_.size());
   if (Status status = bytes_.read(0, &header_size, kBegin); !status) return status;
-  if (header_size > kMaxHeader) {
+  if (header_size > kMaxTensorsHeader) {
     return fail("it says that its header has {} bytes, more than any file's", header_size);
   }
   if (header_size > bytes_.size() - kBegin) {

@@ -9,11 +9,11 @@
 
 #include "ir/graph/places.h"
 #include "passes/lower/layout.h"
+#include "runtime/explain/text_names.h"
 
 namespace rnnc::explain {
 namespace {
 
-constexpr std::string_view kProducts = "products of ";
 constexpr std::string_view kParts = "parts of ";
 
 /// Calls `use` with each part of "a|b".

@@ -7,7 +7,8 @@
 
 namespace rnnc::explain {
 
-/// For a terminal, lines of at most about 100 characters where names allow.
+/// For a terminal, lines of at most about so many characters where names allow.
+inline constexpr size_t kTextWidth = 100;
 std::string explanation_text(const Explanation& explanation);
 std::string explanation_text(const TrainingExplanation& explanation);
 

@@ -5,8 +5,6 @@
 namespace rnnc::explain {
 namespace {
 
-constexpr size_t kWidth = 100;
-
 std::string figure_text(double value, Comparison::Unit unit) {
   switch (unit) {
     case Comparison::Unit::Seconds:
@@ -42,7 +40,7 @@ class ComparisonPrinter : TextWriter {
     const std::string& then = setting.then.empty() ? kNone : setting.then;
     const std::string& now = setting.now.empty() ? kNone : setting.now;
     const std::string text = fmt::format("  {:18}{}, now {}", setting.what, then, now);
-    if (text.size() <= kWidth) return line("{}", text);
+    if (text.size() <= kTextWidth) return line("{}", text);
     line("  {:18}{}\n  {:14}now {}", setting.what, then, "", now);
   }
 

@@ -8,8 +8,6 @@
 namespace rnnc::explain {
 namespace {
 
-constexpr size_t kWidth = 100;
-
 class TrainingPrinter : TextWriter {
  public:
   explicit TrainingPrinter(const TrainingExplanation& explanation) : it_(explanation) {}
@@ -78,8 +76,8 @@ class TrainingPrinter : TextWriter {
 
   void print_wrapped(std::string_view text) {
     constexpr std::string_view kIndent = "      ";
-    while (kIndent.size() + text.size() > kWidth) {
-      const size_t end = text.rfind(' ', kWidth - kIndent.size());
+    while (kIndent.size() + text.size() > kTextWidth) {
+      const size_t end = text.rfind(' ', kTextWidth - kIndent.size());
       if (end == std::string_view::npos) break;
       line("{}{}", kIndent, text.substr(0, end));
       text.remove_prefix(end + 1);
@@ -94,7 +92,7 @@ class TrainingPrinter : TextWriter {
     for (const ResidualInfo& value : it_.values) {
       if (!wanted(value)) continue;
       if (!list.empty()) list += ',';
-      const bool breaks = list.empty() || width + value.name.size() + 2 > kWidth;
+      const bool breaks = list.empty() || width + value.name.size() + 2 > kTextWidth;
       list += breaks ? "\n    " : " ";
       width = (breaks ? 4 : width + 2) + value.name.size();
       list += value.name;

@@ -12,12 +12,11 @@ namespace rnnc::explain {
 namespace {
 
 constexpr std::string_view kOfStep = "[t]";
-constexpr std::string_view kProducts = "products of ";  // with a left operand, summed up
 
 constexpr std::string_view kSaved = "saved ";
 constexpr std::string_view kOutput = "@output";
 
-bool is_leaf(Op op) {
+bool is_declared(Op op) {
   return op == Op::Input || op == Op::Param || op == Op::State || op == Op::Final;
 }
 
@@ -48,7 +47,7 @@ std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph
       names.emplace(value_name(graph, id), earlier_name(graph, graph[id].operands[0], saved));
       continue;
     }
-    if (is_leaf(graph[id].op) || equation == 0 || equation > graph.equations.size()) continue;
+    if (is_declared(graph[id].op) || equation == 0 || equation > graph.equations.size()) continue;
     std::string name = graph.equations[equation - 1].name;
     const bool whole = values.of(id) == name;
     name = without_step(std::move(name));

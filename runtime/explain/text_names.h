@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "ir/graph/graph.h"
 #include "ir/plan/plan.h"
@@ -13,6 +14,9 @@ namespace rnnc::explain {
 
 /// What a half of a derivative saves or reads again, by the array's name: "c[t-1]" for "saved@20".
 using SavedNames = std::map<std::string, std::string, std::less<>>;
+
+/// Opens the name of what a left operand gives in products with several weights.
+inline constexpr std::string_view kProducts = "products of ";
 
 /// Buffers that hold the value of a line get the name that it has there: "i" in place of
 /// "sigmoid.17", and of several parts "i|f". A part of a line keeps its number: "i.16". What is saved

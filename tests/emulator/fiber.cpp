@@ -11,7 +11,7 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
-constexpr size_t kGuardBytes = 4096;
+constexpr size_t kStackGuardBytes = 4096;
 constexpr size_t kStackBytes = 128 << 10;
 /// Stacks that all began at the same place of a page would share few places of the caches.
 constexpr size_t kShifts = 61;
@@ -22,19 +22,19 @@ constexpr size_t kShiftBytes = 832;
 Fiber::Fiber() {
   static size_t count = 0;
   shift_ = count++ % kShifts * kShiftBytes / 16 * 16;
-  stack_ = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
+  stack_ = mmap(nullptr, kStackGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stack_ == MAP_FAILED || mprotect(stack_, kGuardBytes, PROT_NONE) != 0) std::abort();
+  if (stack_ == MAP_FAILED || mprotect(stack_, kStackGuardBytes, PROT_NONE) != 0) std::abort();
 }
 
 Fiber::~Fiber() {
-  munmap(stack_, kGuardBytes + kStackBytes);
+  munmap(stack_, kStackGuardBytes + kStackBytes);
 }
 
 void Fiber::start(void (*function)(void*), void* argument) {
   function_ = function;
   argument_ = argument;
-  char* const top = static_cast<char*>(stack_) + kGuardBytes + kStackBytes - shift_;
+  char* const top = static_cast<char*>(stack_) + kStackGuardBytes + kStackBytes - shift_;
   inside_ = make_fcontext(top, kStackBytes - shift_, enter);
 }
 

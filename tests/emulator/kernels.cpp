@@ -119,7 +119,7 @@ void* open_image(const void* code) {
   std::string name = std::filesystem::temp_directory_path() / "rnnc-unit-XXXXXX";
   const int file = mkstemp(name.data());
   if (file < 0) return nullptr;
-  const bool written = write(file, object.data(), object.size()) == std::ssize(object);
+  const bool written = ::write(file, object.data(), object.size()) == std::ssize(object);
   close(file);
   void* const handle = written ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (handle == nullptr) rnnc::emulator::add_fault(fmt::format("a unit: {}", dlerror()));

@@ -36,7 +36,7 @@ constexpr int64_t kMostElements = int64_t{1} << 26;
 constexpr int64_t kStepsFactor = 32;  // 1 to 2^20 in five
 
 /// Seconds of a call.
-struct Row {
+struct ScanRow {
   BenchShape shape;
   int64_t hidden = 0;
   bool scans = false;  // by itself
@@ -59,7 +59,7 @@ bool has_scan(const Plan& plan) {
 }
 
 /// Seconds of a call, into `seconds`, and whether it is a scan.
-Result<bool> time_call(const std::string& name, Strategy strategy, const Row& row,
+Result<bool> time_call(const std::string& name, Strategy strategy, const ScanRow& row,
                        const Options& options, double& seconds) {
   CompileOptions compile = compile_options(options.bench);
   compile.strategy = strategy;
@@ -75,8 +75,8 @@ Result<bool> time_call(const std::string& name, Strategy strategy, const Row& ro
   return has_scan(bench->plan);
 }
 
-Result<Row> time_row(const BenchShape& shape, int64_t hidden, const Options& options) {
-  Row row = {.shape = shape, .hidden = hidden};
+Result<ScanRow> time_row(const BenchShape& shape, int64_t hidden, const Options& options) {
+  ScanRow row = {.shape = shape, .hidden = hidden};
   const Result<bool> chosen = time_call("MinGRU", Strategy::Any, row, options, row.chosen);
   if (!chosen) return tl::unexpected(chosen.error());
   row.scans = *chosen;
@@ -89,16 +89,16 @@ Result<Row> time_row(const BenchShape& shape, int64_t hidden, const Options& opt
   return row;
 }
 
-std::string line_of(const Row& row) {
+std::string line_of(const ScanRow& row) {
   return fmt::format("{}\t{}\t{}\t{}\t{:.3f}\t{:.3f}\t{:.3f}\t{:.3f}\t{:.3f}\t{:.2f}\n",
                      row.shape.batch, row.hidden, row.shape.steps, row.scans ? "scan" : "loop",
                      row.chosen * 1e6, row.loop * 1e6, row.scan * 1e6, row.sum * 1e6,
                      row.sum / row.chosen, row.loop / row.chosen);
 }
 
-nlohmann::json json_of(const std::vector<Row>& rows, const Options& options) {
+nlohmann::json json_of(const std::vector<ScanRow>& rows, const Options& options) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Row& row : rows) {
+  for (const ScanRow& row : rows) {
     list.push_back({{"batch", row.shape.batch},
                     {"hidden", row.hidden},
                     {"steps", row.shape.steps},
@@ -116,7 +116,7 @@ nlohmann::json json_of(const std::vector<Row>& rows, const Options& options) {
 
 Status bench_scans(const Options& options) {
   const bool table = !is_dash(options.bench.json);
-  std::vector<Row> rows;
+  std::vector<ScanRow> rows;
   if (table) {
     const Status status =
         print("batch\thidden\tsteps\tchoice\tus\tloop us\tscan us\tsum us\tshare\tspeedup\n");
@@ -125,7 +125,7 @@ Status bench_scans(const Options& options) {
   for (const auto& [batch, hidden] : kBatchesAndSizes) {
     for (int64_t steps = 1; steps <= options.most_steps; steps *= kStepsFactor) {
       if (batch * hidden * steps > kMostElements) break;
-      const Result<Row> row = time_row({.batch = batch, .steps = steps}, hidden, options);
+      const Result<ScanRow> row = time_row({.batch = batch, .steps = steps}, hidden, options);
       if (!row) return tl::unexpected(row.error());
       rows.push_back(*row);
       if (!table) continue;

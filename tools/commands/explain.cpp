@@ -170,7 +170,7 @@ Result<Explanation> explain_inference(const Options& options, const Graph& graph
 
 /// Compares it with what `--against` names, and says it all.
 template <typename Explained>
-Result<std::string> print(Options& options, Explained& explanation) {
+Result<std::string> printed(Options& options, Explained& explanation) {
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (!options.against.empty()) {
     const auto read = [](const std::filesystem::path& file) {
@@ -199,7 +199,7 @@ Result<std::string> explain_measured(Options& options, const Graph& bound) {
   const auto text = [&](auto measured) -> Result<std::string> {
     if (!measured) return tl::unexpected(measured.error());
     report_notes(*program);
-    return print(options, measured->explanation);
+    return printed(options, measured->explanation);
   };
   if (!options.backward) return text(measure_calls(*program, options.shape, {}));
   return text(measure_training_calls(*program, options.shape, {},
@@ -216,7 +216,7 @@ Result<std::string> explain_graph(Options& options, const Graph& graph) {
   const PlanOptions plan = plan_options(options);
   const auto text = [&](auto explanation) -> Result<std::string> {
     if (!explanation) return tl::unexpected(explanation.error());
-    return print(options, *explanation);
+    return printed(options, *explanation);
   };
   return options.backward ? text(explain_both_halves(options, *bound, plan))
                           : text(explain_inference(options, *bound, plan));

@@ -107,10 +107,18 @@ def compiler_flags(entry):
     return tuple(flags)
 
 
+def sources_of(entry):
+    """What an entry compiles: a source, or those that tools/cmake/unite.cmake has put together."""
+    path = pathlib.Path(entry["file"])
+    if path.parent.name != "Unity":
+        return [entry["file"]]
+    return re.findall(r'^#include "(.*)"$', path.read_text(), re.MULTILINE)
+
+
 def make_units(build, sources):
     """Lists of sources, with the flags of each list."""
     commands = json.loads((build / "compile_commands.json").read_text())
-    entries = {entry["file"]: entry for entry in commands}
+    entries = {source: entry for entry in commands for source in sources_of(entry)}
     groups = collections.defaultdict(list)
     for source in sources:
         if str(source) in entries:

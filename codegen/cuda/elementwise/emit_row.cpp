@@ -29,7 +29,6 @@ constexpr int kThreadsBesideOneAnother = 512;
 /// More where each has few values, which registers are enough for: their loads hide each other's
 /// time. (Four gates of 1024 units, 8192 rows of f32, on an H200: 92 us, so 66; a copy 62.)
 constexpr int kThreadsOfFewValues = 1024;
-constexpr int64_t kFewValues = 32;
 
 /// Step 1.
 class PlainReductions {

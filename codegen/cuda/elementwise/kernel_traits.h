@@ -22,6 +22,8 @@ struct KernelTraits {
   std::vector<bool> fixed;
 };
 inline constexpr int kMostPacket = 4;
+/// Words that a thread may hold in registers while many others stand beside it.
+inline constexpr int64_t kFewValues = 32;
 
 /// How many bytes, up to 16, may be copied at once at multiples of all of these counts of elements.
 int copy_bytes(const Buffer& buffer, std::initializer_list<int64_t> elements);

@@ -13,7 +13,6 @@ namespace rnnc {
 namespace {
 
 constexpr int64_t kWarpsOfManyChannels = 8;
-constexpr int64_t kFewValues = 32;
 constexpr int64_t kWordsOfState = 8;
 
 /// Of many channels blocks come and go, each of which mostly waits: for its ticket, its inputs, the

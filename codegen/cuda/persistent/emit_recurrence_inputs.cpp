@@ -18,7 +18,7 @@ namespace {
 using Kind = Instruction::Kind;
 using Group = std::vector<const RecurrenceInput*>;
 
-constexpr int kStepsAhead = 4;  // to the L2 cache, of the copy
+constexpr int kPrefetchSteps = 4;  // to the L2 cache, of the copy
 
 int64_t granules_of(const Group& group) {
   int64_t granules = 0;
@@ -89,7 +89,7 @@ void RecurrenceEmitter::copy_traits(size_t p, size_t index,
                        access_of(phase, first.argument).stride * element);
   traits_.constant("unsigned", "kSteps", tile_.input_steps);
   traits_.constant("unsigned", "kStepBytes", layout_.staged().step_bytes);
-  traits_.constant("int", "kAhead", layout_.exchange().step_bytes > 0 ? kStepsAhead : 0);
+  traits_.constant("int", "kAhead", layout_.exchange().step_bytes > 0 ? kPrefetchSteps : 0);
   traits_.end(fmt::format("copy{}_{}", p, index), "rnnc_input");
 }
 
