@@ -37,10 +37,10 @@ class Library:
         self.ready = compiled.calls(call.training if training else call.inference)
         if training:
             for _ in range(2):  # the second time the workspace that is kept is large enough for both
-                results, reserve = calls.training_forward(call, tensors)
-                saved = [results[0], x, *params]
+                results, reserve = calls.training_forward(compiled, call.training, tensors)
+                saved = [results[0], *tensors]
                 gradients = [dy, *[None] * len(source.states)]
-                made = self.ready.backward(saved, reserve, gradients, None, None)
+                made = self.ready.backward(saved, reserve, gradients)
             self.kept = tensors, results, reserve, made
         else:
             self.kept = tensors, self.ready.forward(tensors, frozen=module.frozen)

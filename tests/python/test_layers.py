@@ -90,6 +90,12 @@ class Layers(unittest.TestCase):
             for lengths, is_sorted in (([6, 4, 1], True), ([2, 6, 3], False)):
                 packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=is_sorted)
                 self.compare(kind, packed, bidirectional=True, num_layers=2)
+                h = torch.randn(4, 3, 4, dtype=torch.float64)
+                hx = (h, torch.randn_like(h)) if kind is nn.LSTM else h
+                self.compare(kind, packed, hx, bidirectional=True, num_layers=2)
+        packed = pack_padded_sequence(x.float(), torch.tensor([2, 6, 3]), enforce_sorted=False)
+        with self.assertRaisesRegex(ValueError, "state h has shape"):
+            rnnc.torch.GRU(5, 4)(packed, torch.zeros(1, 2, 4))
 
     def test_replace_keeps_parameters(self):
         class Model(nn.Module):
