@@ -18,6 +18,7 @@ except ImportError as error:
 import rnnc.torch
 import torch.distributed as distributed
 from torch import nn
+from torch.autograd import forward_ad
 from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint

@@ -316,7 +316,6 @@ def training_forward(compiled, kind, tensors, reserve_bytes=None):
     """Outputs, then final states; and the reserve."""
     with compiled.lock:
         ready = compiled.calls(kind)
-        compiled.clock = ready.prepared.used = compiled.clock + 1
         if reserve_bytes is None:
             (reserve,) = ready.make_reserve()
         else:
@@ -344,9 +343,8 @@ class _Gradients(torch.autograd.Function):
             return None, *_differentiable(saved, call, gradients)
         compiled = call.compiled
         with compiled.lock:
-            ready = compiled.calls(call.training)
-            compiled.clock = ready.prepared.used = compiled.clock + 1
-            return None, *ready.backward(saved, reserve, gradients)
+            found = compiled.calls(call.training).backward(saved, reserve, gradients)
+        return None, *found
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.

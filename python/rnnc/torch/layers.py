@@ -2,9 +2,10 @@
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from rnnc.torch import calls
+from rnnc.torch.packed import packed_like, padded
 from rnnc.torch.programs import source_of
 
 # Params come as PyTorch stacks them: all gates' matrices of the input, of the state, and both biases.
@@ -82,13 +83,6 @@ def _names(first, last, two_ways, has_bias):
     return _known_names[key]
 
 
-def _permuted(states, order):
-    """Of as many sequences as `order` has; others are refused where all are checked."""
-    if states is None or order is None:
-        return states
-    return [s.index_select(1, order) if s.shape[1:2] == order.shape else s for s in states]
-
-
 class Layers:
     """What the three have in common."""
 
@@ -133,7 +127,9 @@ class Layers:
 
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
-            return self._packed(input, hx)
+            x, lengths, rows = padded(input)
+            y, states = self._run(x, self._split(hx), lengths)
+            return packed_like(y, rows, input), self._join(states)
         if input.dim() == 2:
             hx = None if hx is None else [state[:, None] for state in self._split(hx)]
             y, states = self._run(input[:, None], hx, None)
@@ -143,14 +139,6 @@ class Layers:
             return y.transpose(0, 1), self._join(states)
         y, states = self._run(input, self._split(hx), None)
         return y, self._join(states)
-
-    def _packed(self, input, hx):
-        """Of sequences in the order in which they are packed, the longest first."""
-        _, sizes, order, places = input
-        x, lengths = pad_packed_sequence(PackedSequence(input.data, sizes))
-        y, states = self._run(x, _permuted(self._split(hx), order), lengths.to(x.device))
-        y = PackedSequence(pack_padded_sequence(y, lengths).data, sizes, order, places)
-        return y, self._join(_permuted(states, places))
 
     def _run(self, x, hx, lengths):
         """[T, B, ...]; states by kind, [layers * directions, B, H]."""

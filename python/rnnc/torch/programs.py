@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import namedtuple
 from operator import is_
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import torch
 
@@ -393,6 +393,8 @@ class Compiled:
             shape = Shape(batch, lengths, reset, given, wanted)
             ready = PreparedCalls(self, self.prepare(shape, steps), shape, steps)
             self.ready[kind] = ready
+        else:
+            self.clock = ready.prepared.used = self.clock + 1
         return ready
 
     def reserve_bound(self, shape):
