@@ -264,16 +264,20 @@ def _as_int32(x):
 
 
 def _as_lengths(device, given):
-    given = given if isinstance(given, torch.Tensor) else torch.as_tensor(given)
-    return given.to(device, torch.int32).contiguous()
+    lengths = given if isinstance(given, torch.Tensor) else torch.as_tensor(given)
+    if lengths.dtype is not torch.int32 or lengths.device != device:
+        return lengths.to(device, torch.int32)
+    return lengths.contiguous()
 
 
 def _as_mask(device, given):
-    """Not zero where a sequence begins anew."""
+    """Of bytes that are not zero where a sequence begins anew, as those of bool are."""
     mask = given if isinstance(given, torch.Tensor) else torch.as_tensor(given)
-    if mask.dtype is not torch.uint8:
-        mask = (mask if mask.dtype is torch.bool else mask != 0).view(torch.uint8)
-    return mask.to(device).contiguous()
+    if mask.dtype is not torch.bool and mask.dtype is not torch.uint8:
+        mask = mask != 0
+    if mask.device != device:
+        mask = mask.to(device)
+    return mask.contiguous()
 
 
 def is_foreign(tensor):
