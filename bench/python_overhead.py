@@ -6,7 +6,7 @@ Each time is the median over rounds, in each of which all take turns. "library":
 arguments of a call from Python. "PyTorch": what it takes itself to allocate the results, or to go forward and
 backward through a Function of as many tensors that keeps them, computes nothing and allocates its results and
 gradients. "streaming": weights are frozen, and states go from call to call. Then sequences of half the length on
-average beside padded ones, and what `import rnnc` takes beyond NumPy.
+average beside padded ones (steps, sequences, units), and what `import rnnc` takes beyond NumPy.
 """
 
 import argparse
@@ -29,18 +29,18 @@ CELLS = Path(__file__).resolve().parents[1] / "examples/cells"
 class Library:
     """The library's own calls of a module, and their arrays."""
 
-    def __init__(self, module, x, dy, training=False, states=None):
-        module(x) if states is None else module(x, states=states)
+    def __init__(self, module, x, dy, training=False, states=None, lengths=None, reset=None):
         source, params = module.whole()
         compiled = source.for_tensors(x, params)
-        call, tensors = calls.checked(compiled, [x], params, states, None, None)
+        call, tensors = calls.checked(compiled, [x], params, states, lengths, reset)
+        call.run(tensors)
         self.ready = compiled.calls(call.training if training else call.inference)
         if training:
             for _ in range(2):  # the second time the workspace that is kept is large enough for both
-                results, reserve = calls.training_forward(call, tensors)
-                saved = [results[0], x, *params]
+                results, reserve = calls.training_forward(compiled, call.training, tensors)
+                saved = [results[0], *tensors]
                 gradients = [dy, *[None] * len(source.states)]
-                made = self.ready.backward(saved, reserve, gradients, None, None)
+                made = self.ready.backward(saved, reserve, gradients)
             self.kept = tensors, results, reserve, made
         else:
             self.kept = tensors, self.ready.forward(tensors, frozen=module.frozen)
@@ -122,18 +122,22 @@ def medians(makers, options):
     return {name: statistics.median(values) * 1e6 for name, values in times.items()}
 
 
-def row(module, x, dy, train=False):
+def row(module, x, dy, train=False, **more):
     """What makes the library's calls, PyTorch's part and whole calls of a module."""
 
     def whole(run):
         return training(run, list(module.parameters()), dy) if train else run
 
     def of_library():
-        made = Library(module, x, dy, training=torch.is_grad_enabled())
+        made = Library(module, x, dy, training=torch.is_grad_enabled(), **more)
         return made.train if train else made.forward
 
     empty, run = whole(nothing(module, x)), whole(module)
-    return {"library": of_library, "PyTorch": lambda: lambda: empty(x), "call": lambda: lambda: run(x)}
+    return {
+        "library": of_library,
+        "PyTorch": lambda: lambda: empty(x),
+        "call": lambda: lambda: run(x, **more),
+    }
 
 
 def measure(title, rows, peer, options):
@@ -151,7 +155,7 @@ def measure(title, rows, peer, options):
     return result
 
 
-def with_lengths(options, steps=100, batch=16, hidden=256):
+def with_lengths(options, steps, batch, hidden):
     """Prints microseconds of calls with lengths from 1 to all steps, beside all steps for all."""
     x = torch.randn(steps, batch, hidden)
     lengths = torch.randint(1, steps + 1, (batch,), generator=torch.Generator().manual_seed(1))
@@ -170,7 +174,7 @@ def with_lengths(options, steps=100, batch=16, hidden=256):
         medians_of = [[], []]
         for _ in range(max(3, options.rounds // 3)):
             for run, found in zip(pair, medians_of):
-                found.append(seconds(run, 3) * 1e6)
+                found.append(seconds(run, max(3, 240_000 // (steps * batch * hidden))) * 1e6)
         padded, shorter = map(statistics.median, medians_of)
         print(f"  {name:30}{padded:7.0f}{shorter:9.0f}{shorter / padded:11.2f}", flush=True)
         result[name] = {"padded": padded, "lengths": shorter}
@@ -208,6 +212,11 @@ def main():
     result = {}
     with torch.no_grad():
         rows = {"Cell": row(cell, x, dy), "LSTM": row(lstm, x, dy), "frozen Cell": row(frozen, x, dy)}
+        lengths = torch.full((options.batch,), options.steps, dtype=torch.int32)
+        rows["Cell, lengths"] = row(cell, x, dy, lengths=lengths)
+        rows["Cell, int64 lengths"] = row(cell, x, dy, lengths=lengths.long())
+        reset = torch.zeros(options.steps, options.batch, dtype=torch.bool)
+        rows["Cell, resets"] = row(cell, x, dy, reset=reset)
         result["inference"] = measure("inference", rows, lambda: peer(x), options)
         _, states = frozen(x)
         streamed = row(frozen, x, dy)
@@ -223,7 +232,8 @@ def main():
     step = training(peer, list(peer.parameters()), dy)
     result["training"] = measure("forward and backward", rows, lambda: step(x), options)
     with torch.no_grad():
-        result["lengths"] = with_lengths(options)
+        shapes = [(20, 8, 64), (50, 16, 64), (100, 16, 256)]
+        result["lengths"] = {"x".join(map(str, s)): with_lengths(options, *s) for s in shapes}
     result["import_seconds"] = import_seconds()
     print(f"\nimport rnnc: {result['import_seconds']:.3f} s beyond NumPy")
     if options.json:

@@ -90,6 +90,28 @@ class Layers(unittest.TestCase):
             for lengths, is_sorted in (([6, 4, 1], True), ([2, 6, 3], False)):
                 packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=is_sorted)
                 self.compare(kind, packed, bidirectional=True, num_layers=2)
+                h = torch.randn(4, 3, 4, dtype=torch.float64)
+                hx = (h, torch.randn_like(h)) if kind is nn.LSTM else h
+                self.compare(kind, packed, hx, bidirectional=True, num_layers=2)
+        packed = pack_padded_sequence(x.float(), torch.tensor([2, 6, 3]), enforce_sorted=False)
+        with self.assertRaisesRegex(ValueError, "state h has shape"):
+            rnnc.torch.GRU(5, 4)(packed, torch.zeros(1, 2, 4))
+
+    def test_packed_sequences_after_inference(self):
+        """What is kept of a packing is good for gradients, too; and for the next layer."""
+        x = torch.randn(6, 3, 5, dtype=torch.float64)
+        with torch.inference_mode():
+            packed = pack_padded_sequence(x, torch.tensor([2, 6, 3]), enforce_sorted=False)
+        packed = packed._replace(data=packed.data.clone())
+        first, second = rnnc.torch.GRU(5, 4).double(), rnnc.torch.GRU(4, 4).double()
+        with torch.inference_mode():
+            expected = second(first(packed)[0])
+        y, h = second(first(packed)[0])
+        self.assertTrue(torch.equal(y.data, expected[0].data))
+        self.assertTrue(torch.equal(h, expected[1]))
+        y.data.sum().backward()
+        self.assertGreater(float(first.weight_ih_l0.grad.abs().min()), 0)
+        self.assertIs(y.batch_sizes, packed.batch_sizes)
 
     def test_replace_keeps_parameters(self):
         class Model(nn.Module):

@@ -9,7 +9,6 @@ import threading
 import unittest
 import warnings
 from pathlib import Path
-from unittest import mock
 
 try:
     import torch
@@ -22,7 +21,6 @@ from torch import nn
 from torch.autograd import forward_ad
 from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
 from torch.nn.utils import parametrizations
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
@@ -242,68 +240,6 @@ class Training(unittest.TestCase):
             cell(x)
             cell.W_i.mul_(2)
             self.assertTrue(torch.equal(cell(x)[0], copy.deepcopy(cell)(x)[0]))
-
-    def test_known_tensors(self):
-        """What fits is not checked again; without PyTorch's guards it is, to the same end."""
-        x = torch.randn(4, 2, 3)
-        results = []
-        for guards in (rnnc.torch.programs.Guards, None):
-            cell = lstm()
-            with (
-                mock.patch("rnnc.torch.programs.Guards", guards),
-                mock.patch("rnnc.torch.calls.checked", wraps=rnnc.torch.calls.checked) as checked,
-            ):
-                results += [cell(x)[0] for _ in range(3)]
-                self.assertEqual(checked.call_count, 3 if guards is None else 1)
-                for other in (x.double(), x[:, :, :2]):
-                    with self.assertRaises(ValueError):
-                        cell(other)
-                with torch.inference_mode():
-                    results += [cell(x)[0] for _ in range(2)]
-                    self.assertTrue(results[-1].is_inference())
-                cell.W_i.requires_grad_(False)
-                cell(x)[0].sum().backward()
-                self.assertIsNone(cell.W_i.grad)
-        self.assertTrue(all(torch.equal(y, results[0]) for y in results))
-
-    def test_known_shapes_take_turns(self):
-        cell = lstm()
-        with mock.patch("rnnc.torch.calls.checked", wraps=rnnc.torch.calls.checked) as checked:
-            for steps in (4, 2, 4, 2):
-                self.assertEqual(cell(torch.zeros(steps, 2, 3))[0].shape[0], steps)
-            self.assertEqual(checked.call_count, 2)
-            _, states = cell(torch.zeros(4, 2, 3))
-            cell(torch.zeros(4, 2, 3), states=[s.detach() for s in states])
-            self.assertEqual(checked.call_count, 3)
-
-    def test_known_tensors_elsewhere(self):
-        """The same tensors run otherwise within modes, transforms of others, autocast and dual levels."""
-
-        class Seen(TorchDispatchMode):
-            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-                seen.append(function.name())
-                return function(*args, **kwargs or {})
-
-        cell, x, seen = lstm(), torch.randn(4, 2, 3), []
-        expected = cell(x)[0]
-        with Seen():
-            self.assertTrue(torch.equal(cell(x)[0], expected))
-        self.assertIn("rnnc::forward", seen)
-        cell(x)
-        with mock.patch(
-            "rnnc.torch.calls.by_reference", wraps=rnnc.torch.calls.by_reference
-        ) as by_reference:
-            found = torch.func.vmap(lambda scale: scale * cell(x)[0])(torch.ones(2))
-            self.assertLessEqual(worst(found, expected.expand(2, 4, 2, 4)), 1e-6)
-            self.assertEqual(by_reference.call_count, 1)
-            with forward_ad.dual_level():
-                self.assertLessEqual(worst(cell(x)[0], expected), 1e-6)
-            self.assertEqual(by_reference.call_count, 2)
-            for _ in range(2):
-                with torch.autocast("cpu"):
-                    self.assertTrue(torch.equal(cell(x)[0], expected.bfloat16()))
-                self.assertTrue(torch.equal(cell(x)[0], expected))
-            self.assertEqual(by_reference.call_count, 2)
 
     def test_prepare(self):
         cell = lstm()

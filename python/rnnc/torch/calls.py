@@ -2,8 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import torch
 from torch.autograd import forward_ad
@@ -35,30 +34,42 @@ def warn(reason):
     """Once for each reason."""
     if reason not in _warned:
         words = f"rnnc: {reason}: the cell runs as PyTorch operations (rnnc.torch.reference), and slower"
-        warnings.warn(words, ReferenceWarning, stacklevel=5)
+        warnings.warn(words, ReferenceWarning, stacklevel=4)
         _warned.add(reason)
 
 
-def call(source, inputs, params, states=None, lengths=None, reset=None, frozen=False):
-    """Outputs and final states, two sequences; inputs are [T, B, ...], states None, a list or by name.
+def call(
+    source, inputs, params, states=None, lengths=None, reset=None, frozen=False, is_cast=False
+):
+    """Outputs, then final states; inputs are [T, B, ...], states None, a sequence or by name.
 
     Within torch.autocast, inputs of a GPU are of its type, and params are rounded as they are read; the
     CPU computes in float32. A ValueError names all that does not fit, before anything runs.
     """
     if is_compiling():
         return _with_autocast(_traced, source, inputs, params, states, lengths, reset)
-    if has_autocast():
-        run = functools.partial(_untraced, frozen=frozen)
+    if has_autocast() and not is_cast:
+        run = functools.partial(call, frozen=frozen, is_cast=True)
         return _with_autocast(run, source, inputs, params, states, lengths, reset)
-    return _untraced(source, inputs, params, states, lengths, reset, frozen)
-
-
-def _untraced(source, inputs, params, states, lengths, reset, frozen):
+    form, tensors = 0, [*inputs, *params]
+    if states is not None:
+        form = 1
+        tensors += states  # names, which are like no tensors, of those that are given by name
+    if lengths is not None:
+        form += 2
+        tensors.append(lengths)
+    if reset is not None:
+        form += 4
+        tensors.append(reset)
     # Modes and transforms change the dispatch keys, which are compared, of all tensors.
-    if lengths is None and reset is None and forward_ad._current_level < 0:
-        known = source.recognized(inputs, params, states)
+    if forward_ad._current_level < 0:
+        count, fits, known = source.latest[form]
+        if count != len(tensors) or not fits(*tensors):
+            known = source.recognized(form, tensors)
         if known is not None:
-            return _run(known, (inputs, params, states or ()), frozen)
+            for at, convert in known.conversions:
+                tensors[at] = convert(tensors[at])
+            return known.run(tensors, frozen)
     if modes() > 0:
         return _traced(source, inputs, params, states, lengths, reset)
     if transform() is not None:
@@ -66,7 +77,11 @@ def _untraced(source, inputs, params, states, lengths, reset, frozen):
     elif forward_ad._current_level >= 0:
         reason = "forward-mode differentiation"
     else:
-        return _eager(source, inputs, params, states, lengths, reset, frozen)
+        own = _fitting(source, inputs, params, states, lengths, reset)
+        if isinstance(own, str):
+            return by_reference(source, inputs, params, states, lengths, reset, own)
+        source.remember(form, tensors, own[0])
+        return own[0].run(own[1], frozen)
     return by_reference(source, inputs, params, states, lengths, reset, reason)
 
 
@@ -83,8 +98,9 @@ def _with_autocast(run, source, inputs, params, states, lengths, reset):
         states = {name: state.float() for name, state in states.items()}
     elif states is not None:
         states = [None if state is None else state.float() for state in states]
-    outputs, finals = run(source, inputs, params, states, lengths, reset)
-    return [y.to(torch.get_autocast_dtype(kind)) for y in outputs], finals
+    results, count = run(source, inputs, params, states, lengths, reset), source.output_count
+    dtype = torch.get_autocast_dtype(kind)
+    return [*(y.to(dtype) for y in results[:count]), *results[count:]]
 
 
 def _cast(inputs, params):
@@ -108,32 +124,44 @@ class Kind(NamedTuple):
     reset: bool = False
 
 
-class Call(NamedTuple):
-    """What a program is to do, beside the tensors that it reads at once and keeps for gradients."""
+class Call:
+    """What a program is to do with tensors that fit: inputs, params, states that are given, lengths and
+    reset, in this order."""
 
-    compiled: Any
-    inference: Kind
-    training: Optional[Kind]  # None: no gradient is wanted
-    lengths: Any = None
-    reset: Any = None
+    def __init__(self, compiled, inference, training, conversions):
+        self.compiled, self.inference = compiled, inference
+        self.training = training  # None: no gradient is wanted
+        self.conversions = conversions  # by which tensors come to fit: at which place, and a function
+        self.ready = None  # what makes the calls of inference
 
-
-class Tensors(NamedTuple):
-    """Of a call, as they fit a program."""
-
-    inputs: Sequence
-    params: Sequence
-    states: Sequence  # None, each that is not given; empty: none is
+    def run(self, tensors, frozen=False):
+        """Outputs, then final states, with gradients where they are wanted."""
+        compiled = self.compiled
+        if self.training is not None and is_grad_enabled():
+            if frozen and any(map(requires_grad, tensors[compiled.params])):
+                raise RuntimeError(
+                    "the weights are frozen: call within torch.no_grad(), or train after "
+                    "`with rnnc.torch.frozen(…)` has ended"
+                )
+            return apply(self, *tensors)
+        with compiled.lock:
+            ready = self.ready
+            if ready is None or ready.is_stale:
+                ready = self.ready = compiled.calls(self.inference)
+            compiled.clock = ready.prepared.used = compiled.clock + 1
+            return ready.forward(tensors, None, frozen)
 
 
 def checked(compiled, inputs, params, states, lengths, reset):
-    """A Call and its Tensors. A ValueError names all that does not fit."""
+    """A Call and the tensors for it. A ValueError names all that does not fit."""
     return _Check(compiled).run(inputs, params, states, lengths, reset)
 
 
 class _Check:
     def __init__(self, compiled):
         self.compiled, self.problems = compiled, []
+        self.tensors, self.conversions = [], []
+        self.wanted = []  # of inputs, params and states: whether a gradient
 
     def run(self, inputs, params, states, lengths, reset):
         compiled = self.compiled
@@ -142,51 +170,54 @@ class _Check:
             raise ValueError(f"{len(inputs)} inputs, expected {len(compiled.source.inputs)}: {names}")
         steps, batch = inputs[0].shape[:2] if inputs[0].dim() >= 2 else (0, 0)
         rows = self.steps, self.batch = (steps, batch)
-        inputs = [
-            self._check(
-                "input", info.name, _as_int32(x) if info.integer else x, (*rows, *info.shape), kind
-            )
-            for info, x, kind in zip(compiled.source.inputs, inputs, compiled.input_types)
-        ]
-        params = [
+        for info, x, kind in zip(compiled.source.inputs, inputs, compiled.input_types):
+            convert = _as_int32 if info.integer else None
+            self._check("input", info.name, x, (*rows, *info.shape), kind, convert)
+        for info, p in zip(compiled.source.params, params):
             self._check("param", info.name, p, info.shape, compiled.param_dtype)
-            for info, p in zip(compiled.source.params, params)
-        ]
-        states = self._states(states)
-        lengths = self._numbers("lengths", lengths, (batch,), torch.int32)
-        reset = self._numbers("reset", reset, rows, torch.uint8)
+        given = self._states(states)
+        self._numbers("lengths", lengths, (batch,), _as_lengths)
+        self._numbers("reset", reset, rows, _as_mask)
         if self.problems:
             raise ValueError("; ".join(self.problems))
-        tensors = [*inputs, *params, *states]
-        given = bytes([s is not None for s in states])
-        wanted = bytes([t is not None and t.requires_grad for t in tensors])
         if 1 not in given:
-            states, given = (), b""
+            given = b""
         kind = Kind(rows, given, None, lengths is not None, reset is not None)
-        training = kind._replace(wanted=wanted) if 1 in wanted else None
-        return Call(compiled, kind, training, lengths, reset), Tensors(inputs, params, states)
+        training = kind._replace(wanted=bytes(self.wanted)) if 1 in self.wanted else None
+        return Call(compiled, kind, training, self.conversions), self.tensors
 
-    def _check(self, kind, name, tensor, shape, dtype):
+    def _check(self, kind, name, tensor, shape, dtype, convert=None):
         what = f"{kind} {name}"
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             self.problems.append(f"{what} is no dense tensor")
-            return None
+            return
         if is_foreign(tensor):
             self.problems.append(f"{what} is a {type(tensor).__name__}, expected a plain tensor")
-            return None
+            return
+        self.wanted.append(tensor.requires_grad)
+        if convert is not None:
+            tensor = self._converted(tensor, convert)
         if tensor.shape != shape:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
         if tensor.dtype != dtype:
             self.problems.append(f"{what} is {tensor.dtype}, expected {dtype}")
         if tensor.device != self.compiled.device:
             self.problems.append(f"{what} is on {tensor.device}, expected {self.compiled.device}")
-        return tensor if tensor.is_contiguous() else tensor.contiguous()
+        self.tensors.append(self._converted(tensor, torch.Tensor.contiguous))
+
+    def _converted(self, tensor, convert):
+        """Of the next tensor; what changes it is done again with those that are like it."""
+        converted = convert(tensor)
+        if converted is not tensor:
+            self.conversions.append((len(self.tensors), convert))
+        return converted
 
     def _states(self, given):
         compiled = self.compiled
         infos = compiled.source.states
         if given is None:
-            return [None] * len(infos)
+            self.wanted += [False] * len(infos)
+            return bytes(len(infos))
         if not isinstance(given, dict):
             if len(given) != len(infos):
                 self.problems.append(f"{len(given)} states, expected {len(infos)}")
@@ -194,18 +225,14 @@ class _Check:
         names = [info.name for info in infos]
         self.problems += [f"there is no state {name!r}" for name in given if name not in names]
         given = self._with_histories(given)
-        return [
-            None
-            if given.get(info.name) is None
-            else self._check(
-                "state",
-                info.name,
-                given[info.name],
-                (*compiled.layers, self.batch, *info.shape),
-                compiled.state_dtype,
-            )
-            for info in infos
-        ]
+        for info in infos:
+            state = given.get(info.name)
+            if state is None:
+                self.wanted.append(False)
+            else:
+                shape = (*compiled.layers, self.batch, *info.shape)
+                self._check("state", info.name, state, shape, compiled.state_dtype)
+        return bytes([given.get(name) is not None for name in names])
 
     def _with_histories(self, given):
         """A history that is not given has the state that is, at all earlier steps."""
@@ -220,13 +247,13 @@ class _Check:
             filled[info.name] = state.unsqueeze(axis).expand(sizes)
         return filled
 
-    def _numbers(self, what, given, shape, dtype):
+    def _numbers(self, what, given, shape, convert):
         if given is None:
-            return None
-        tensor = torch.as_tensor(given, device=self.compiled.device)
+            return
+        tensor = self._converted(given, functools.partial(convert, self.compiled.device))
         if tensor.shape != shape:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
-        return tensor.to(dtype).contiguous()
+        self.tensors.append(tensor)
 
 
 def _as_int32(x):
@@ -234,6 +261,23 @@ def _as_int32(x):
     if not isinstance(x, torch.Tensor) or x.dtype != torch.int64:
         return x
     return x.clamp(-1, 2**31 - 1).to(torch.int32)
+
+
+def _as_lengths(device, given):
+    lengths = given if isinstance(given, torch.Tensor) else torch.as_tensor(given)
+    if lengths.dtype is not torch.int32 or lengths.device != device:
+        return lengths.to(device, torch.int32)
+    return lengths.contiguous()
+
+
+def _as_mask(device, given):
+    """Of bytes that are not zero where a sequence begins anew, as those of bool are."""
+    mask = given if isinstance(given, torch.Tensor) else torch.as_tensor(given)
+    if mask.dtype is not torch.bool and mask.dtype is not torch.uint8:
+        mask = mask != 0
+    if mask.device != device:
+        mask = mask.to(device)
+    return mask.contiguous()
 
 
 def is_foreign(tensor):
@@ -249,82 +293,62 @@ def is_foreign(tensor):
 # ---- At once ----
 
 
-def _eager(source, inputs, params, states, lengths, reset, frozen):
-    """Of tensors that are not recognized."""
+def _fitting(source, inputs, params, states, lengths, reset):
+    """A Call and the tensors for it; or why there is none, in words or "" where none are needed."""
     x = inputs[0] if inputs else None
     if not isinstance(x, torch.Tensor):
         names = ", ".join(info.name for info in source.inputs)
         raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
     kind = (params[0] if params else x).device.type
     if kind not in DEVICES:
-        reason = f"a device of type {kind}"
-        return by_reference(source, inputs, params, states, lengths, reset, reason)
+        return f"a device of type {kind}"
     compiled = source.for_tensors(source.real(inputs, params), params)
     call, tensors = checked(compiled, inputs, params, states, lengths, reset)
-    if 0 in call.inference.rows:
-        return by_reference(source, inputs, params, states, lengths, reset)
-    if lengths is None and reset is None:
-        source.remember(call, (*inputs, *params, *(states or ())), tensors)
-    return _run(call, tensors, frozen)
+    return "" if 0 in call.inference.rows else (call, tensors)
 
 
-def _run(call, tensors, frozen):
-    compiled, inference, training, lengths, reset = call
-    if training is not None and is_grad_enabled():
-        inputs, params, states = tensors
-        if frozen and any(map(requires_grad, params)):
-            raise RuntimeError(
-                "the weights are frozen: call within torch.no_grad(), or train after "
-                "`with rnnc.torch.frozen(…)` has ended"
-            )
-        if inference.given and 0 in inference.given:
-            states = [s for s in states if s is not None]
-        results = apply(call, tensors, *inputs, *params, *states)
-    else:
-        with compiled.lock:
-            results = compiled.calls(inference).forward(tensors, lengths, reset, None, frozen)
-    count = compiled.outputs
-    return results[:count], results[count:]
-
-
-def by_reference(source, inputs, params, states, lengths, reset, reason=None):
+def by_reference(source, inputs, params, states, lengths, reset, reason=""):
     from rnnc.torch.reference import run_source
 
-    if reason is not None:
+    if reason:
         warn(reason)
-    return run_source(source, inputs, params, states, lengths, reset)
+    outputs, finals = run_source(source, inputs, params, states, lengths, reset)
+    return [*outputs, *finals]
 
 
-def training_forward(call, tensors, reserve_bytes=None):
+def training_forward(compiled, kind, tensors, reserve_bytes=None):
     """Outputs, then final states; and the reserve."""
-    compiled, _, kind, lengths, reset = call
     with compiled.lock:
-        calls = compiled.calls(kind)
-        reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
-        return calls.forward(tensors, lengths, reset, reserve), reserve
+        ready = compiled.calls(kind)
+        if reserve_bytes is None:
+            (reserve,) = ready.make_reserve()
+        else:
+            reserve = compiled.bytes(reserve_bytes)
+        return ready.forward(tensors, reserve), reserve
 
 
 class _Gradients(torch.autograd.Function):
-    """A call whose backward call the library makes. `given`: inputs, params, states that are given."""
+    """A Call whose backward call the library makes."""
 
     @staticmethod
-    def forward(ctx, call, tensors, *given):
-        results, reserve = training_forward(call, tensors)
+    def forward(ctx, call, *tensors):
+        compiled = call.compiled
+        results, reserve = training_forward(compiled, call.training, tensors)
         ctx.call = call
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *results[: call.compiled.outputs], *given)
+        ctx.save_for_backward(reserve, *results[: compiled.outputs], *tensors)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
         # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
-        reserve, *saved = ctx.saved_tensors
+        (reserve, *saved), call = ctx.saved_tensors, ctx.call
         if is_grad_enabled():
-            return None, None, *_differentiable(saved, ctx.call, gradients)
-        compiled, _, kind, lengths, reset = ctx.call
+            return None, *_differentiable(saved, call, gradients)
+        compiled = call.compiled
         with compiled.lock:
-            calls = compiled.calls(kind)
-            return None, None, *calls.backward(saved, reserve, gradients, lengths, reset)
+            found = compiled.calls(call.training).backward(saved, reserve, gradients)
+        return None, *found
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.
@@ -333,28 +357,27 @@ apply = super(torch.autograd.Function, _Gradients).apply
 
 def _differentiable(saved, call, gradients):
     """The gradients by all tensors of a call as functions of all that they depend on."""
-    compiled, _, kind, lengths, reset = call
-    source, given, wanted = compiled.source, kind.given, kind.wanted
-    tensors = saved[compiled.outputs :]
-    first = len(source.inputs)
-    last = first + len(source.params)
-    states, of_given = None, iter(tensors[last:])
-    if given:
-        states = [next(of_given) if is_given else None for is_given in given]
-        wanted = wanted[:last] + bytes([f for f, is_given in zip(wanted[last:], given) if is_given])
-    reason = "a second derivative"
-    outputs, finals = by_reference(
-        source, tensors[:first], tensors[first:last], states, lengths, reset, reason
+    compiled, kind = call.compiled, call.training
+    source, tensors = compiled.source, saved[compiled.outputs :]
+    first, last = compiled.params.start, compiled.params.stop
+    following = iter(tensors[last:])
+    given = kind.given or bytes(len(source.states))
+    states = [next(following) if is_given else None for is_given in given]
+    lengths = next(following) if kind.lengths else None
+    reset = next(following) if kind.reset else None
+    of_given = [flag for flag, is_given in zip(kind.wanted[last:], given) if is_given]
+    wanted = [*kind.wanted[:last], *of_given, *[0] * (kind.lengths + kind.reset)]
+    results = by_reference(
+        source, tensors[:first], tensors[first:last], states, lengths, reset, "a second derivative"
     )
     by = [t for t, flag in zip(tensors, wanted) if flag]
-    results = [*outputs, *finals]
     pairs = [(r, g) for r, g in zip(results, gradients) if g is not None and r.requires_grad]
     found = iter([torch.zeros_like(t) for t in by])
     if pairs:
         results, gradients = zip(*pairs)
         more = dict(create_graph=True, allow_unused=True, materialize_grads=True)
         found = iter(torch.autograd.grad(results, by, gradients, **more))
-    return [next(found) if flag else None for flag in wanted[: len(tensors)]]
+    return [next(found) if flag else None for flag in wanted]
 
 
 # ---- In a traced graph ----
@@ -375,8 +398,7 @@ def _traced(source, inputs, params, states, lengths, reset):
     results = torch.ops.rnnc.forward(
         source.text, list(inputs), list(params), states, given, lengths, reset, flags
     )
-    count = len(source.outputs)
-    return list(results[:count]), list(results[count : count + len(source.states)])
+    return list(results[: source.output_count + len(source.states)])
 
 
 # ---- Beforehand ----

@@ -159,12 +159,11 @@ class Cell(nn.Module):
         source, batch_first = self.source, self.batch_first
         if batch_first:
             inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
-        outputs, finals = calls.call(
-            source, inputs, self.params(), states, lengths, reset, self.frozen
-        )
+        results = calls.call(source, inputs, self.params(), states, lengths, reset, self.frozen)
         if batch_first:
-            outputs = [y.transpose(0, 1) for y in outputs]
-        return results_of(source, outputs, finals)
+            count = source.output_count
+            results = [*(y.transpose(0, 1) for y in results[:count]), *results[count:]]
+        return source.results(results)
 
     def extra_repr(self):
         def of(arrays):
@@ -175,9 +174,3 @@ class Cell(nn.Module):
 
 def _map_of(source):
     return source if isinstance(source, rnnc.WeightMap) else rnnc.WeightMap(source)
-
-
-def results_of(source, outputs, finals):
-    """As a Cell gives them."""
-    states = source.types["states"]._make(finals)
-    return outputs[0] if len(outputs) == 1 else source.types["outputs"]._make(outputs), states

@@ -2,9 +2,10 @@
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from rnnc.torch import calls
+from rnnc.torch.packed import packed_like, padded
 from rnnc.torch.programs import source_of
 
 # Params come as PyTorch stacks them: all gates' matrices of the input, of the state, and both biases.
@@ -126,9 +127,9 @@ class Layers:
 
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
-            x, lengths = pad_packed_sequence(input)
-            y, states = self._run(x, self._split(hx), lengths.to(x.device))
-            return self._pack(y, lengths, input), self._join(states)
+            x, lengths, rows = padded(input)
+            y, states = self._run(x, self._split(hx), lengths)
+            return packed_like(y, rows, input), self._join(states)
         if input.dim() == 2:
             hx = None if hx is None else [state[:, None] for state in self._split(hx)]
             y, states = self._run(input[:, None], hx, None)
@@ -143,12 +144,11 @@ class Layers:
         """[T, B, ...]; states by kind, [layers * directions, B, H]."""
         count = self.num_layers
         if self.dropout == 0 or not self.training or count == 1:
-            outputs, finals = self._call(x, hx, lengths, 0, count)
-            return outputs[0], finals
+            return self._call(x, hx, lengths, 0, count)
         finals, ways = [], 2 if self.bidirectional else 1
         for layer in range(count):
             own = None if hx is None else [s[layer * ways : (layer + 1) * ways] for s in hx]
-            (x,), last = self._call(x, own, lengths, layer, layer + 1)
+            x, last = self._call(x, own, lengths, layer, layer + 1)
             finals.append(last)
             if layer + 1 < count:
                 x = nn.functional.dropout(x, self.dropout, self.training)
@@ -159,10 +159,10 @@ class Layers:
         size = self.input_size if first == 0 else self.hidden_size * ways
         source = self.sources[last - first, size]
         params = self._params(first, last)
-        outputs, finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
+        y, *finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
         # Within autocast nn's states have the type of its outputs.
-        dtype = outputs[0].dtype
-        return outputs, finals if finals[0].dtype is dtype else [s.to(dtype) for s in finals]
+        dtype = y.dtype
+        return y, finals if finals[0].dtype is dtype else [s.to(dtype) for s in finals]
 
     def prepare(self, batch, steps, **kind):
         """As Cell.prepare; `lengths`: for packed sequences."""
@@ -176,14 +176,6 @@ class Layers:
         """The Source of all layers, and its params."""
         count = self.num_layers
         return self.sources[count, self.input_size], self._params(0, count)
-
-    @staticmethod
-    def _pack(y, lengths, like):
-        order = like.sorted_indices
-        if order is not None:
-            y, lengths = y.index_select(1, order), lengths[order.cpu()]
-        packed = pack_padded_sequence(y, lengths)
-        return PackedSequence(packed.data, packed.batch_sizes, order, like.unsorted_indices)
 
     def _split(self, hx):
         return None if hx is None else [hx]

@@ -52,10 +52,10 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     flags = _flags(wanted)
     if flags is None:
         with compiled.lock:
-            return compiled.calls(call.inference).forward(tensors, call.lengths, call.reset)
+            return compiled.calls(call.inference).forward(tensors)
     kind = call.inference._replace(wanted=flags)
     size = _reserve_bytes(compiled, given, lengths, reset, flags, *kind.rows)
-    results, reserve = calls.training_forward(call._replace(training=kind), tensors, size)
+    results, reserve = calls.training_forward(compiled, kind, tensors, size)
     return [*results, reserve]
 
 
@@ -66,10 +66,10 @@ def _backward(
     compiled = source.for_tensors(source.real(inputs, params), params)
     states = _all(states, given)
     call, tensors = calls.checked(compiled, inputs, params, states, lengths, reset)
-    saved = [*(y.contiguous() for y in outputs), *tensors.inputs, *tensors.params]
+    saved = [*(y.contiguous() for y in outputs), *tensors]
     with compiled.lock:
         own = compiled.calls(call.inference._replace(wanted=_flags(wanted)))
-        found = own.backward(saved, reserve, gradients, call.lengths, call.reset)
+        found = own.backward(saved, reserve, gradients)
     return [g for g in found if g is not None]
 
 

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import namedtuple
 from operator import is_
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import torch
 
@@ -30,6 +30,7 @@ DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
 KNOWN = 1000  # kinds of tensors and of calls at once
 UNKNOWN = -1, None, None  # number of tensors, check, call
+FORMS = 8  # of calls: 1, states are given, + 2, lengths, + 4, resets
 Guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 version_of = torch.Tensor._version.__get__
 KEPT_WORKSPACE = 1 << 20  # bytes, at most
@@ -75,6 +76,8 @@ class Source:
             kind: namedtuple(kind.capitalize(), [a.name for a in getattr(self, kind)], rename=True)
             for kind in ("outputs", "states")
         }
+        self.make_outputs, self.make_states = (self.types[k]._make for k in ("outputs", "states"))
+        self.output_count = len(self.outputs)
         self._step = None
         self.reset()
         _sources.add(self)
@@ -83,8 +86,9 @@ class Source:
         """Without programs."""
         self.compiled = {}
         # Calls that have fitted, and PyTorch's check whether tensors are like theirs: types, dispatch
-        # keys, devices, shapes, strides, requires_grad. By the first's shape and the number of tensors.
-        self.known, self.latest = {}, UNKNOWN
+        # keys, devices, shapes, strides, requires_grad. By form, the first's shape and the number of
+        # tensors; the latest by form.
+        self.known, self.latest = {}, [UNKNOWN] * FORMS
 
     def __reduce__(self):
         return Source, (self.text,)
@@ -120,27 +124,20 @@ class Source:
             compiled = self.compiled[key] = Compiled(self, *key)
         return compiled
 
-    def recognized(self, inputs, params, states):
-        """The call, if the tensors are as those of one that has fitted as they were; else None."""
-        tensors = (*inputs, *params) if states is None else (*inputs, *params, *states)
-        count, fits, call = self.latest
-        if count == len(tensors) and fits(*tensors):
-            return call
+    def recognized(self, form, tensors):
+        """The call, if the tensors are as those of one of this form that has fitted; else None."""
         # Of another type the first may have no shape, or one that is no key.
         if not tensors or type(tensors[0]) is not torch.Tensor:
             return None
-        found = self.known.get((tensors[0].shape, len(tensors)))
-        if found is None or found is self.latest or not found[1](*tensors):
+        found = self.known.get((form, tensors[0].shape, len(tensors)))
+        if found is None or found is self.latest[form] or not found[1](*tensors):
             return None
-        self.latest = found
+        self.latest[form] = found
         return found[2]
 
-    def remember(self, call, given, used):
-        """That this is the call, if nothing had to be done to the tensors `given`: they are `used`."""
-        tensors = [t for part in used for t in part]
-        if Guards is None or len(tensors) != len(given) or not all(map(is_, tensors, given)):
-            return
-        if any([t is None for t in tensors]):
+    def remember(self, form, tensors, call):
+        """That this is the call of such tensors."""
+        if Guards is None or not all([isinstance(t, torch.Tensor) for t in tensors]):
             return
         if len(self.known) > KNOWN:
             self.known.clear()
@@ -149,8 +146,14 @@ class Source:
             dynamic_dims_sizes=[list(t.shape) for t in tensors],
             dynamic_dims_strides=[list(t.stride()) for t in tensors],
         )
-        self.latest = len(tensors), guards.check, call
-        self.known[tensors[0].shape, len(tensors)] = self.latest
+        self.latest[form] = known = len(tensors), guards.check, call
+        self.known[form, tensors[0].shape, len(tensors)] = known
+
+    def results(self, tensors):
+        """Outputs and final states as a Cell gives them."""
+        count = self.output_count
+        states = self.make_states(tensors[count:])
+        return tensors[0] if count == 1 else self.make_outputs(tensors[:count]), states
 
 
 class Array(NamedTuple):
@@ -282,6 +285,7 @@ class Compiled:
         self.state_dtype = TYPES[program.states[0].dtype] if program.states else dtype
         # What calls are checked by.
         self.outputs = len(source.outputs)
+        self.params = slice(len(source.inputs), len(source.inputs) + len(source.params))
         self.layers = (source.layers,) if source.layers else ()
         self.input_shapes = [info.shape for info in source.inputs]
         self.input_types = [torch.int32 if info.integer else dtype for info in source.inputs]
@@ -290,7 +294,8 @@ class Compiled:
         self.prepared, self.programs, self.ready = {}, {}, {}
         self.clock = 0
         self.stream = CurrentStream(device) if device.type == "cuda" else None
-        # Kept for small calls, of which it is; on a GPU the last stream's.
+        self.is_captured = False  # by a CUDA graph, a call that is being made
+        # Kept for small calls, and how many have been; on a GPU the last stream's.
         self.workspace, self.workspaces = None, 0
         self.packed = None  # the params whose packed form it has, where they were, and their versions
 
@@ -354,7 +359,7 @@ class Compiled:
         free = [(p.used, key) for key, p in self.prepared.items() if not p.is_captured]
         if len(free) < SHAPES:
             return
-        self.ready.clear()
+        self._forget_calls()
         prepared = self.prepared.pop(min(free, key=lambda pair: pair[0])[1])
         beside = [p for p in self.prepared.values() if p.program is prepared.program]
         if prepared.program is not self.program and not beside:
@@ -365,6 +370,11 @@ class Compiled:
             for p in beside
         ):
             prepared.program.forget(**prepared.fields)
+
+    def _forget_calls(self):
+        for ready in self.ready.values():
+            ready.is_stale = True
+        self.ready.clear()
 
     def state_places(self, batch):
         """In which of the source's states each of the program's lies, and how far in."""
@@ -377,7 +387,7 @@ class Compiled:
         ready = self.ready.get(kind)
         if ready is None:
             if len(self.ready) > KNOWN:
-                self.ready.clear()
+                self._forget_calls()
             (steps, batch), given, wanted, lengths, reset = kind
             given = given or bytes(len(self.source.states))
             shape = Shape(batch, lengths, reset, given, wanted)
@@ -398,7 +408,7 @@ class Compiled:
     def scratch(self, size):
         """Workspace of a call. A small one is kept: on the CPU calls are done on return, and those on a
         GPU are in order. But a CUDA graph has its own."""
-        if size > KEPT_WORKSPACE or (self.stream is not None and self.stream.is_captured):
+        if size > KEPT_WORKSPACE or self.is_captured:
             return self.bytes(size)
         if self.workspace is None or self.workspace.numel() < size:
             self.workspace = self.kept_bytes(size)
@@ -425,16 +435,17 @@ class Compiled:
     def enter(self, prepared):
         """The stream of a call."""
         stream, is_other = self.stream.enter()
+        self.is_captured = self.stream.is_captured
         if is_other:
-            self.workspace = None
-        if self.stream.is_captured and not prepared.is_captured:
+            self.workspace, self.workspaces = None, self.workspaces + 1
+        if self.is_captured and not prepared.is_captured:
             prepared.is_captured = True
             _captured.append(self)
         return stream
 
     def is_packed(self, params, addresses):
         """Whether the last call had the same params, unchanged as far as PyTorch knows."""
-        if self.stream is not None and self.stream.is_captured:
+        if self.is_captured:
             self.packed = None  # a graph packs when it is replayed
             return False
         now = addresses, list(map(version_of, params))

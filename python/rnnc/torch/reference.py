@@ -12,7 +12,7 @@ import math
 import torch
 from torch.nn import functional
 
-from rnnc.torch.cell import Cell, results_of
+from rnnc.torch.cell import Cell
 
 
 def reference(cell):
@@ -36,7 +36,7 @@ class Reference(Cell):
         outputs, finals = run_source(source, inputs, self.params(), states, lengths, reset)
         if self.batch_first:
             outputs = [y.transpose(0, 1) for y in outputs]
-        return results_of(source, outputs, finals)
+        return source.results([*outputs, *finals])
 
 
 def run_source(source, inputs, params, states=None, lengths=None, reset=None):

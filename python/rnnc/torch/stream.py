@@ -45,15 +45,17 @@ class Stream:
             self.source, self.params, calls.Wish(batch, 1, states=True)
         )
         compiled, rows = self.compiled, (batch,)
-        make = functools.partial(maker, device=compiled.device)
         kinds = zip(compiled.input_shapes, compiled.input_types)
         self.expected = [(rows + size, dtype, compiled.device) for size, dtype in kinds]
-        self.outputs = [make(rows + info.shape, compiled.dtype) for info in self.source.outputs]
-        several = self.source.types["outputs"]._make
-        self.result = itemgetter(0) if len(self.outputs) == 1 else several
+        outputs = [(rows + info.shape, compiled.dtype) for info in self.source.outputs]
+        self.make_outputs = maker(outputs, compiled.device)
+        self.result = itemgetter(0) if len(outputs) == 1 else self.source.make_outputs
         # Two by turns: a call reads the ones and writes the others.
-        sizes = [compiled.layers + rows + size for size in compiled.state_shapes]
-        self.sets = [[make(size, compiled.state_dtype)() for size in sizes] for _ in range(2)]
+        states = [
+            (compiled.layers + rows + size, compiled.state_dtype) for size in compiled.state_shapes
+        ]
+        make_states = maker(states, compiled.device)
+        self.sets = [list(make_states()) for _ in range(2)]
         self.lock = threading.Lock()
         self._prepare()
         self.reset()
@@ -70,7 +72,7 @@ class Stream:
         states = compiled.state_places(shape.batch)
         lists = dict(
             inputs=[(i, 0) for i in range(len(self.expected))],
-            outputs=[(i, 0) for i in range(len(self.outputs))],
+            outputs=[(i, 0) for i in range(len(self.source.outputs))],
             final_states=states,
         )
         make = functools.partial(CallArguments, _library.ForwardArgs)
@@ -79,7 +81,7 @@ class Stream:
         for arguments in (first, later):
             struct = arguments.struct
             struct.workspace, struct.workspace_bytes = data_ptr(self.workspace), size
-            arguments.set_params(self.params)
+            arguments.set_params(list(map(data_ptr, self.params)))
         one, other = ([data_ptr(state) for state in states] for states in self.sets)
         # By which set has the states; the last: none.
         self.turns = [(later, other + one), (later, one + other), (first, one)]
@@ -114,7 +116,7 @@ class Stream:
             fits = fits and is_dense and x.shape == shape and x.dtype is dtype and x.device == device
         if not fits:
             inputs = self._fitted(inputs)
-        outputs = [make() for make in self.outputs]
+        outputs = list(self.make_outputs())
         with self.lock:
             if self.program is None:
                 self._prepare()
@@ -154,4 +156,4 @@ class Stream:
             raise ValueError(f"a step of this Stream takes tensors of shape {wanted}, not {found}")
         with_steps = [x.unsqueeze(0) for x in inputs]
         _, tensors = calls.checked(self.compiled, with_steps, self.params, None, None, None)
-        return [x.squeeze(0) for x in tensors.inputs]
+        return [x.squeeze(0) for x in tensors[: len(inputs)]]
