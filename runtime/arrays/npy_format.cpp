@@ -96,7 +96,8 @@ Status HeaderParser::shape() {
     const std::optional<int64_t> size = integer();
     if (!size) return fail("`shape` has an entry that is not a size");
     header_.shape.push_back(*size);
-    if (header_.shape.size() > kMaxNpyRank) return fail("`shape` has more than {} axes", kMaxNpyRank);
+    if (header_.shape.size() > kMaxNpyRank)
+      return fail("`shape` has more than {} axes", kMaxNpyRank);
     if (!take(",") && !text_.starts_with(")")) return fail("`shape` is not a tuple");
   }
   return {};
