@@ -1,6 +1,6 @@
 # The sources of a folder as one for the compiler, which parses headers, and instantiates templates,
-# once instead of twenty times: a build from nothing takes half as long. So the names that sources of
-# a folder keep to themselves differ, but where one of the functions below is told.
+# once instead of twenty times: libraries and tools compile in less than half of the time. So the
+# names that sources of a folder keep to themselves differ, but where a function below says otherwise.
 # -DRNNC_UNITE=OFF for work on the code: then a change compiles one source.
 option(RNNC_UNITE "Compile the sources of a folder together" ON)
 
@@ -9,7 +9,7 @@ function(rnnc_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-#   rnnc_apart(FOLDER…): where most are alone
+#   rnnc_apart(FOLDER…): whose sources are all alone
 function(rnnc_apart)
   set_property(GLOBAL APPEND PROPERTY RNNC_APART ${ARGN})
 endfunction()
