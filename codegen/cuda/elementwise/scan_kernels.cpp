@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_scan.h"
+#include "codegen/cuda/elementwise/kernel_traits.h"
 #include "codegen/cuda/elementwise/total_kernel.h"
 #include "ir/plan/scan_values.h"
 #include "ir/plan/waves.h"
