@@ -192,24 +192,23 @@ TEST_F(ServePage, DrawsTheExplanationApartFromItself) {
   browser_->evaluate(
       "window.heard = new Promise((done) => addEventListener('message', (event) => "
       "done(event.origin)));"
-      "const frame = document.getElementById('explanation');"
-      "frame.srcdoc = frame.srcdoc.replace('</body>', `<script>"
+      "explanation.show(explanation.frame.srcdoc.replace('</body>', `<script>"
       "let found = 'drawn ' + document.documentElement.dataset.drawn;"
       "try { found += parent.document.title; } catch { found += ' apart'; }"
-      "document.title = found; parent.postMessage(found, '*');<\\/script></body>`); 0");
+      "document.title = found; parent.postMessage(found, '*');<\\/script></body>`)); 0");
   EXPECT_EQ(browser_->evaluate("window.heard"), "null");
   browser_->evaluate(
       "window.said = new Promise((done) => addEventListener('message', (event) => "
       "done(event.data)));"
-      "frame.srcdoc += ' '; 0");
+      "explanation.show(explanation.frame.srcdoc); 0");
   EXPECT_EQ(browser_->evaluate("window.said"), "drawn yes apart");
 }
 
 TEST_F(ServePage, ShowsTheSamePlaceOfTheNextExplanation) {
   browser_->evaluate(
-      "{ const frame = document.getElementById('explanation');"
-      "frame.srcdoc = frame.srcdoc.replace('</body>', "
-      "'<script>scrollTo({ top: 300, behavior: \"instant\" })<\\/script></body>'); }");
+      "explanation.show(explanation.frame.srcdoc.replace('</body>', "
+      "'<script>addEventListener(\"load\", () => scrollTo({ top: 300, behavior: \"instant\" }))"
+      "<\\/script></body>'))");
   ASSERT_TRUE(becomes("explanation.top === 300"));
   choose("batch", "8");
   EXPECT_TRUE(becomes(fmt::format("{} && {}.includes('\"batch\": 8')", kIsExplained, kPage)));
