@@ -177,8 +177,20 @@ Value* VectorMath::sigmoid(Value* x) {
   const ExpParts parts =
       split_exp(single_ ? clamp(x, -104, 20) : clamp(x, -746, 40), 1, /*far=*/true);
   Value* c = coth_series(parts.r, 0.5);
-  Value* above = scale(builder_.CreateFAdd(c, parts.r), parts);
+  Value* above = builder_.CreateFAdd(c, parts.r);
   Value* below = builder_.CreateFSub(c, parts.r);
+  if (host_.avx512) {
+    above = scale_by_instruction(above, parts.rounded);
+  } else {
+    // Multiplied by 2^-n, times a number with which all are powers of two that are not subnormal.
+    const int shift = single_ ? -24 : -54;
+    const int64_t bias = single_ ? 127 : 1023;
+    Value* magic = builder_.CreateBitCast(rounding_constant(), integers_);
+    Value* biased = builder_.CreateSub(
+        builder_.CreateAdd(magic, llvm::ConstantInt::get(integers_, bias + shift)), parts.biased);
+    above = builder_.CreateFMul(above, constant(std::ldexp(1.0, shift)));
+    below = builder_.CreateFMul(below, power_of_two(biased));
+  }
   return builder_.CreateFDiv(above, builder_.CreateFAdd(above, below));
 }
 

@@ -314,7 +314,8 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
       std::max<int64_t>(kResultBytes / (std::max<int64_t>(block.rows, 1) * result_bytes_), 1);
   const int64_t segment_columns = columns / segments_;
   const int64_t blocks = ceil_div(tile_end - tile_begin, block.tiles);
-  const bool backwards = part.backwards && !asks_ahead(gemm_, kMostPanelVectors, block.rows);
+  const bool backwards =
+      part.backwards && !asks_ahead(gemm_, dtype_, kMostPanelVectors, block.rows);
   const int64_t units = unit_vectors_ * gemm_.lanes;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t tile = tile_begin + (backwards ? blocks - 1 - i : i) * block.tiles;
@@ -359,7 +360,8 @@ void FusedWork::multiply(const Product& product, const std::byte* left, const Ti
                     .k = product.k,
                     .vectors = vectors,
                     .columns = vectors * gemm_.lanes,
-                    .accumulate = product.accumulate});
+                    .accumulate = product.accumulate,
+                    .weights = all_packed()});
   }
 }
 

@@ -6,8 +6,8 @@
 namespace rnnc::cpu {
 namespace {
 
-template <typename T>
-constexpr int64_t kLine = 64 / sizeof(T);
+/// Bytes of a cache line.
+constexpr int64_t kLine = 64;
 
 using Floats [[gnu::vector_size(16)]] = float;
 using Doubles [[gnu::vector_size(16)]] = double;
@@ -92,37 +92,73 @@ int64_t tiles_of(const CpuGemm& gemm, int64_t vectors, int64_t rows) {
   return ceil_div(rows, static_cast<int64_t>(gemm.tiles[vectors - 1].size()));
 }
 
+/// Cache lines that a panel has for each term of the sums.
+int64_t lines_of(const CpuGemm& gemm, DType dtype, int64_t vectors) {
+  return ceil_div(packed_bytes(gemm, dtype, vectors, 1), kLine);
+}
+
+/// So many tiles ask for nearly all lines that the panel's next block has.
+bool are_worth_it(int64_t lines, int64_t tiles) {
+  return tiles >= std::max<int64_t>(lines - 1, 2);
+}
+
+/// What the tiles of a panel's block ask for: each a line for each term of its sums, of the block
+/// behind or, behind the last, of the first.
+class Requests {
+ public:
+  Requests(std::span<const std::byte> weights, int64_t lines, int64_t tiles) : weights_(weights) {
+    if (!weights.empty() && are_worth_it(lines, tiles)) lines_ = lines;
+  }
+  void enter(const std::byte* block, const std::byte* block_end, int64_t terms) {
+    block_ = block;
+    if (lines_ == 0) return;
+    const std::byte* const end = weights_.data() + weights_.size();
+    next_ = block_end == end ? weights_.data() : block_end;
+    bytes_ = terms * kLine;
+    last_ = std::min(end, next_ + lines_ * bytes_) - bytes_;
+  }
+  /// With few tiles the block itself is what memory is busy with.
+  const std::byte* of_tile(int64_t tile) const {
+    if (lines_ == 0) return block_;
+    const std::byte* const from = next_ + tile * bytes_;
+    return from <= last_ ? from : block_;
+  }
+
+ private:
+  std::span<const std::byte> weights_;
+  int64_t lines_ = 0;  // of each term; 0: nothing is asked for
+  const std::byte* block_ = nullptr;
+  const std::byte* next_ = nullptr;
+  int64_t bytes_ = 0;  // asked for by a tile
+  const std::byte* last_ = nullptr;
+};
+
 template <typename T>
-void multiply(const CpuGemm& gemm, const PanelProduct& product) {
-  const T* panel = reinterpret_cast<const T*>(product.panel);
+void multiply(const CpuGemm& gemm, DType dtype, const PanelProduct& product) {
   const T* left = reinterpret_cast<const T*>(product.left);
   T* out = reinterpret_cast<T*>(product.out);
   const std::vector<CpuGemmTile>& functions = gemm.tiles[product.vectors - 1];
-  const int64_t width = product.vectors * gemm.lanes;
+  const int64_t term_bytes = packed_bytes(gemm, dtype, product.vectors, 1);
   const int64_t tiles = tiles_of(gemm, product.vectors, product.rows);
-  const bool ahead = asks_ahead(gemm, product.vectors, product.rows);
+  Requests requests(product.weights, lines_of(gemm, dtype, product.vectors), tiles);
   for (int64_t k = 0; k < product.k; k += gemm.block_k) {
     const int64_t terms = std::min(gemm.block_k, product.k - k);
-    const T* block = panel + k * width;
-    const T* next = block + terms * width;
+    const std::byte* block = product.panel + k * term_bytes;
+    requests.enter(block, block + terms * term_bytes, terms);
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t row = part_begin(product.rows, tiles, tile);
       const int64_t rows = part_begin(product.rows, tiles, tile + 1) - row;
-      // With few tiles the block itself is what memory is busy with.
-      const T* soon = ahead ? next + tile * terms * kLine<T> : block;
       functions[rows - 1](left + row * product.left_stride + k, product.left_stride, block,
                           out + row * product.out_stride, product.out_stride, terms,
-                          product.columns, product.accumulate || k > 0, soon);
+                          product.columns, product.accumulate || k > 0, requests.of_tile(tile));
     }
   }
 }
 
 }  // namespace
 
-bool asks_ahead(const CpuGemm& gemm, int64_t vectors, int64_t rows) {
-  // A tile asks for a cache line for each term of its sums; so many ask for nearly all that the
-  // panel's next block has.
-  return tiles_of(gemm, vectors, rows) >= std::max<int64_t>(vectors - 1, 2);
+bool asks_ahead(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t rows) {
+  return are_worth_it(lines_of(gemm, dtype, vectors), tiles_of(gemm, vectors, rows));
 }
 
 int64_t packed_bytes(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t k) {
@@ -153,9 +189,9 @@ void pack_columns(const CpuGemm& gemm, DType dtype, const std::byte* matrix, int
 
 void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product) {
   if (dtype == DType::f64) {
-    multiply<double>(gemm, product);
+    multiply<double>(gemm, dtype, product);
   } else {
-    multiply<float>(gemm, product);
+    multiply<float>(gemm, dtype, product);
   }
 }
 

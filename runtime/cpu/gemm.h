@@ -56,10 +56,13 @@ struct PanelProduct {
   int64_t vectors = 0;  // of the panel
   int64_t columns = 0;  // of them, those of the result
   bool accumulate = false;
+  /// Those among which the panel lies. Nothing else is asked for ahead: a request that hits no page
+  /// takes some thirty cycles on Zen 1, each time. Behind the last block comes the first.
+  std::span<const std::byte> weights = {};
 };
 
 /// Whether products of so many rows ask for the panel behind theirs, so that it should come next.
-bool asks_ahead(const CpuGemm& gemm, int64_t vectors, int64_t rows);
+bool asks_ahead(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t rows);
 
 /// out[row, 0:columns] = left[row, 0:k] * panel, added to what is there if `accumulate`.
 void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product);

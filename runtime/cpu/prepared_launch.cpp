@@ -80,7 +80,8 @@ class ProductWork : public PreparedLaunch {
                         .k = launch_.k,
                         .vectors = at.vectors,
                         .columns = at.columns,
-                        .accumulate = launch_.accumulate});
+                        .accumulate = launch_.accumulate,
+                        .weights = all_packed()});
       }
     }
   }

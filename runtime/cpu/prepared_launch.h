@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
@@ -46,6 +47,9 @@ class PreparedLaunch {
 
  protected:
   PreparedLaunch() = default;
+  std::span<const std::byte> all_packed() const {
+    return {packed, static_cast<size_t>(packed_bytes)};
+  }
 };
 
 /// An empty launch (of a state that has no such launch) gives null.

@@ -131,7 +131,8 @@ void TotalWork::add_outer_products(const Rows& rows, int64_t unit, int64_t units
                     .k = rows.count,
                     .vectors = vectors,
                     .columns = std::min(vectors * gemm_.lanes, launch_.n - column),
-                    .accumulate = rows.accumulate});
+                    .accumulate = rows.accumulate,
+                    .weights = {packed, static_cast<size_t>(packed_bytes())}});
   }
 }
 

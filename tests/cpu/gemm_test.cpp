@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "runtime/cpu/memory.h"
 #include "tests/cpu/kernel_runner.h"
@@ -190,6 +192,60 @@ TYPED_TEST(Gemm, PassesNanAndInfinityOn) {
   EXPECT_EQ(out[0], inf);
   EXPECT_TRUE(std::isnan(out[1]));
   EXPECT_TRUE(std::isnan(out[2]));  // infinity times zero
+}
+
+/// Where tiles were told to ask for lines, and for how many.
+struct Request {
+  const std::byte* from;
+  int64_t lines;
+};
+std::vector<Request> requests;
+
+void record_request(const void* /*left*/, int64_t /*left_stride*/, const void* /*panel*/,
+                    void* /*out*/, int64_t /*out_stride*/, int64_t k, int64_t /*columns*/,
+                    int64_t /*add_to_out*/, const void* next) {
+  requests.push_back({static_cast<const std::byte*>(next), k});
+}
+
+/// The lines that the products of a panel ask for.
+std::set<const std::byte*> lines_asked_for(const CpuGemm& gemm, DType dtype,
+                                           const PanelProduct& product) {
+  requests.clear();
+  multiply_panel(gemm, dtype, product);
+  std::set<const std::byte*> lines;
+  for (const auto& [from, count] : requests) {
+    for (int64_t line = 0; line < count; ++line) lines.insert(from + line * 64);
+  }
+  return lines;
+}
+
+// A request that hits no page is slow each time, and what lies behind the weights is chance.
+TYPED_TEST(Gemm, AsksForAllOfTheNextPanelAndNothingElse) {
+  CpuGemm gemm = this->module_->gemm();
+  for (auto& tiles : gemm.tiles) std::ranges::fill(tiles, record_request);
+  constexpr DType dtype = TestFixture::kDType;
+  for (const int64_t k : {64, 600}) {
+    const int64_t panel_bytes = packed_bytes(gemm, dtype, kMostPanelVectors, k);
+    const std::vector<std::byte> weights(3 * panel_bytes);
+    for (const int64_t rows : {1, 7, 16, 24, 96}) {
+      for (int64_t panel = 0; panel < 3; ++panel) {
+        PanelProduct product;
+        product.panel = weights.data() + panel * panel_bytes;
+        product.rows = rows;
+        product.k = k;
+        product.vectors = kMostPanelVectors;
+        product.weights = weights;
+        const auto lines = lines_asked_for(gemm, dtype, product);
+        ASSERT_GE(*lines.begin(), weights.data());
+        ASSERT_LE(*lines.rbegin() + 64, weights.data() + weights.size());
+        if (rows < 96 || k > gemm.block_k) continue;
+        const std::byte* const next = weights.data() + (panel + 1) % 3 * panel_bytes;
+        for (const std::byte* line = next; line < next + panel_bytes; line += 64) {
+          ASSERT_TRUE(lines.contains(line)) << "panel " << panel << " line " << (line - next) / 64;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
