@@ -77,8 +77,10 @@ class FusedWork : public PreparedLaunch {
   struct Group {
     uint32_t first = 0;
     uint32_t members = 0;
-    int64_t offset = 0;    // bytes into a row's results of a tile, if those of groups were together
-    bool written = false;  // while products are added: by an earlier one
+    int64_t offset = 0;  // bytes into a row's results of a tile, if those of groups were together
+    Panels panels = {};  // of a tile
+    Panels last_panels = {};  // of a segment's last
+    bool written = false;     // while products are added: by an earlier one
   };
   /// A product's part of a group.
   struct Product {
@@ -118,18 +120,16 @@ class FusedWork : public PreparedLaunch {
   void apply_kernel(const Block& block, int64_t begin, int64_t end, void* const* addresses) const;
 
   size_t arguments() const { return strides_.size() / 3; }
-  /// Units of the vector that ends a segment, if they do not fill it.
-  int64_t tail_units() const { return columns / segments_ % gemm_.lanes; }
+  bool ends_segment(const Tile& tile) const {
+    return tile.first + tile.vectors == segment_vectors_;
+  }
   /// Vectors of units in a tile with a place for each lane.
   int64_t whole_vectors(const Tile& tile) const {
-    const bool ends_early = tail_units() > 0 && tile.first + tile.vectors == segment_vectors_;
-    return ends_early ? tile.vectors - 1 : tile.vectors;
+    return ends_segment(tile) && tail_units_ > 0 ? tile.vectors - 1 : tile.vectors;
   }
   /// A tile's vectors of a group, in panels.
-  Panels panels_of(const Group& group, const Tile& tile) const {
-    const int64_t whole = whole_vectors(tile);
-    const int64_t rest = whole < tile.vectors ? group.members * tail_units() : 0;
-    return {whole * group.members + ceil_div(rest, gemm_.lanes)};
+  const Panels& panels_of(const Group& group, const Tile& tile) const {
+    return ends_segment(tile) ? group.last_panels : group.panels;
   }
   /// Columns of a group's results in a whole tile.
   int64_t tile_width(const Group& group) const {
@@ -158,7 +158,9 @@ class FusedWork : public PreparedLaunch {
   std::vector<Group> groups_;
   std::vector<Product> products_;
   int64_t segments_ = 1;          // parts of the columns that no block's end cuts
+  int64_t segment_columns_ = 0;   // of a segment
   int64_t segment_vectors_ = 0;   // of units, of a segment
+  int64_t tail_units_ = 0;        // of the vector that ends a segment, if they do not fill it
   int64_t unit_vectors_ = 1;      // vectors of units of a tile
   int64_t segment_tiles_ = 0;     // of a segment
   int64_t result_bytes_ = 0;      // of a row of a tile, all groups
@@ -189,8 +191,9 @@ void FusedWork::find_groups(const FusedLaunch& launch) {
 
 void FusedWork::find_tiles(const Plan& plan, const FusedLaunch& launch, int threads) {
   for (const auto& product : launch.products) segments_ = std::lcm(segments_, product.blocks);
-  const int64_t segment_columns = columns / segments_;
-  segment_vectors_ = ceil_div(segment_columns, gemm_.lanes);
+  segment_columns_ = columns / segments_;
+  segment_vectors_ = ceil_div(segment_columns_, gemm_.lanes);
+  tail_units_ = segment_columns_ % gemm_.lanes;
   // Threads share out tiles, or segments if there are several.
   const int64_t sharing = segments_ == 1 ? threads : 1;
   double least = tile_cost(unit_vectors_, plan.batch, sharing);
@@ -203,8 +206,13 @@ void FusedWork::find_tiles(const Plan& plan, const FusedLaunch& launch, int thre
   const int64_t units = unit_vectors_ * gemm_.lanes;
   segment_tiles_ = ceil_div(segment_vectors_, unit_vectors_);
   tiles = segments_ == 1 ? segment_tiles_ : segments_;
-  tile_columns = segments_ == 1 ? units : segment_columns;
+  tile_columns = segments_ == 1 ? units : segment_columns_;
+  const Tile last = tile_at(0, segment_tiles_ - 1);
   for (Group& group : groups_) {
+    const int64_t whole = whole_vectors(last);
+    const int64_t rest = whole < last.vectors ? group.members * tail_units_ : 0;
+    group.panels = unit_vectors_ * group.members;
+    group.last_panels = whole * group.members + ceil_div(rest, gemm_.lanes);
     group.offset = result_bytes_;
     result_bytes_ += tile_width(group) * element_;
   }
@@ -219,7 +227,7 @@ double FusedWork::tile_cost(int64_t unit_vectors, int64_t rows, int64_t threads)
   double cycles = 0;
   for (const Group& group : groups_) {
     const Panels panels = {unit_vectors * group.members};
-    const int64_t width = ceil_div(panels.vectors, panels.count());
+    const int64_t width = panels.vectors_of(0);
     const auto most_rows = static_cast<int64_t>(gemm_.tiles[width - 1].size());
     const auto tile_rows = static_cast<double>(std::min(rows, most_rows));
     const double sums = tile_rows * static_cast<double>(width);
@@ -262,7 +270,7 @@ void FusedWork::find_strides(const FusedLaunch& launch) {
     for (uint32_t m = 0; m < group.members; ++m) {
       strides_[group.first + m] = tile_width(group);
       strides_[count + group.first + m] = group.members;
-      strides_[2 * count + group.first + m] = m * (gemm_.lanes - tail_units());
+      strides_[2 * count + group.first + m] = m * (gemm_.lanes - tail_units_);
     }
   }
   scratch_bytes = std::max(kRowsAtOnce * result_bytes_, kResultBytes) +
@@ -271,10 +279,9 @@ void FusedWork::find_strides(const FusedLaunch& launch) {
 
 void FusedWork::pack_tile(const Product& product, const std::byte* weight, const Tile& tile) const {
   const Group& group = groups_[product.group];
-  const int64_t segment_columns = columns / segments_;
   const int64_t whole = whole_vectors(tile);
-  const int64_t tail = tail_units();
-  const Panels panels = panels_of(group, tile);
+  const int64_t tail = tail_units_;
+  const Panels& panels = panels_of(group, tile);
   std::array<const std::byte*, kMostPanelColumns> rows = {};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t width = panels.vectors_of(panel) * gemm_.lanes;
@@ -292,7 +299,7 @@ void FusedWork::pack_tile(const Product& product, const std::byte* weight, const
           member = place / tail;
         }
         const int64_t row = (product.first_member + member) * columns +
-                            tile.segment * segment_columns + tile.first * gemm_.lanes + unit;
+                            tile.segment * segment_columns_ + tile.first * gemm_.lanes + unit;
         rows[first + lane] = member < group.members ? weight + row * product.k * element_ : nullptr;
       }
     }
@@ -312,7 +319,6 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
   block.rows = std::min(kRowsAtOnce, part.row_end - part.row_begin);
   block.tiles =
       std::max<int64_t>(kResultBytes / (std::max<int64_t>(block.rows, 1) * result_bytes_), 1);
-  const int64_t segment_columns = columns / segments_;
   const int64_t blocks = ceil_div(tile_end - tile_begin, block.tiles);
   const bool backwards =
       part.backwards && !asks_ahead(gemm_, dtype_, kMostPanelVectors, block.rows);
@@ -320,8 +326,8 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t tile = tile_begin + (backwards ? blocks - 1 - i : i) * block.tiles;
     const int64_t count = std::min(block.tiles, tile_end - tile);
-    const int64_t begin = segment * segment_columns + tile * units;
-    const int64_t end = std::min(begin + count * units, (segment + 1) * segment_columns);
+    const int64_t begin = segment * segment_columns_ + tile * units;
+    const int64_t end = std::min(begin + count * units, (segment + 1) * segment_columns_);
     for (int64_t row = part.row_begin; row < part.row_end; row += block.rows) {
       block.row_begin = row;
       block.row_end = std::min(row + block.rows, part.row_end);
@@ -344,7 +350,7 @@ void FusedWork::multiply(const Product& product, const std::byte* left, const Ti
                          int64_t place, const Block& block) const {
   const Group& group = groups_[product.group];
   const int64_t width = tile_width(group);
-  const Panels panels = panels_of(group, tile);
+  const Panels& panels = panels_of(group, tile);
   const std::byte* const packed_panels = packed_tile(product, tile);
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t first = panels.begin(panel);

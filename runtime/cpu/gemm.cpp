@@ -89,12 +89,13 @@ void pack_columns_of(int64_t width, int64_t k, const T* matrix, int64_t row_elem
 }
 
 int64_t tiles_of(const CpuGemm& gemm, int64_t vectors, int64_t rows) {
-  return ceil_div(rows, static_cast<int64_t>(gemm.tiles[vectors - 1].size()));
+  const auto most = static_cast<int64_t>(gemm.tiles[vectors - 1].size());
+  return rows <= most ? 1 : ceil_div(rows, most);  // a division takes as long as a small tile's row
 }
 
-/// Cache lines that a panel has for each term of the sums.
-int64_t lines_of(const CpuGemm& gemm, DType dtype, int64_t vectors) {
-  return ceil_div(packed_bytes(gemm, dtype, vectors, 1), kLine);
+/// Cache lines that a panel has for each term of the sums, which are so many bytes.
+int64_t lines_of(int64_t term_bytes) {
+  return ceil_div(term_bytes, kLine);
 }
 
 /// So many tiles ask for nearly all lines that the panel's next block has.
@@ -134,23 +135,24 @@ class Requests {
 };
 
 template <typename T>
-void multiply(const CpuGemm& gemm, DType dtype, const PanelProduct& product) {
+void multiply(const CpuGemm& gemm, const PanelProduct& product) {
   const T* left = reinterpret_cast<const T*>(product.left);
   T* out = reinterpret_cast<T*>(product.out);
   const std::vector<CpuGemmTile>& functions = gemm.tiles[product.vectors - 1];
-  const int64_t term_bytes = packed_bytes(gemm, dtype, product.vectors, 1);
+  const auto term_bytes = static_cast<int64_t>(product.vectors * gemm.lanes * sizeof(T));
   const int64_t tiles = tiles_of(gemm, product.vectors, product.rows);
-  Requests requests(product.weights, lines_of(gemm, dtype, product.vectors), tiles);
+  const EqualParts tile_rows(product.rows, tiles);
+  Requests requests(product.weights, lines_of(term_bytes), tiles);
   for (int64_t k = 0; k < product.k; k += gemm.block_k) {
     const int64_t terms = std::min(gemm.block_k, product.k - k);
     const std::byte* block = product.panel + k * term_bytes;
     requests.enter(block, block + terms * term_bytes, terms);
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      const int64_t row = part_begin(product.rows, tiles, tile);
-      const int64_t rows = part_begin(product.rows, tiles, tile + 1) - row;
-      functions[rows - 1](left + row * product.left_stride + k, product.left_stride, block,
-                          out + row * product.out_stride, product.out_stride, terms,
-                          product.columns, product.accumulate || k > 0, requests.of_tile(tile));
+      const int64_t row = tile_rows.begin(tile);
+      functions[tile_rows.count(tile) - 1](
+          left + row * product.left_stride + k, product.left_stride, block,
+          out + row * product.out_stride, product.out_stride, terms, product.columns,
+          product.accumulate || k > 0, requests.of_tile(tile));
     }
   }
 }
@@ -158,7 +160,8 @@ void multiply(const CpuGemm& gemm, DType dtype, const PanelProduct& product) {
 }  // namespace
 
 bool asks_ahead(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t rows) {
-  return are_worth_it(lines_of(gemm, dtype, vectors), tiles_of(gemm, vectors, rows));
+  return are_worth_it(lines_of(packed_bytes(gemm, dtype, vectors, 1)),
+                      tiles_of(gemm, vectors, rows));
 }
 
 int64_t packed_bytes(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t k) {
@@ -189,9 +192,9 @@ void pack_columns(const CpuGemm& gemm, DType dtype, const std::byte* matrix, int
 
 void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product) {
   if (dtype == DType::f64) {
-    multiply<double>(gemm, dtype, product);
+    multiply<double>(gemm, product);
   } else {
-    multiply<float>(gemm, dtype, product);
+    multiply<float>(gemm, product);
   }
 }
 

@@ -16,14 +16,41 @@
 
 namespace rnnc::cpu {
 
-/// Vectors of columns divided into panels: as few as possible, as equal as possible.
-struct Panels {
-  int64_t vectors = 0;
+/// Nearly equal parts of [0, count), the greater first. Their places take no division.
+class EqualParts {
+ public:
+  constexpr EqualParts() = default;
+  constexpr EqualParts(int64_t count, int64_t parts)
+      : least_(parts == 0 ? 0 : count / parts), greater_(count - least_ * parts) {}
 
-  int64_t count() const { return ceil_div(vectors, kMostPanelVectors); }
+  /// Of the one behind the last: the end.
+  constexpr int64_t begin(int64_t index) const {
+    return least_ * index + (index < greater_ ? index : greater_);
+  }
+  constexpr int64_t count(int64_t index) const { return least_ + (index < greater_ ? 1 : 0); }
+
+ private:
+  int64_t least_ = 0;    // elements of a part
+  int64_t greater_ = 0;  // parts with one more
+};
+
+/// Vectors of columns divided into panels: as few as possible, as equal as possible.
+class Panels {
+ public:
+  Panels() = default;
+  Panels(int64_t vectors)
+      : vectors_(vectors), count_(ceil_div(vectors, kMostPanelVectors)), parts_(vectors, count_) {}
+
+  int64_t vectors() const { return vectors_; }
+  int64_t count() const { return count_; }
   /// First vector of a panel; of the one behind the last, the end.
-  int64_t begin(int64_t panel) const { return part_begin(vectors, count(), panel); }
-  int64_t vectors_of(int64_t panel) const { return begin(panel + 1) - begin(panel); }
+  int64_t begin(int64_t panel) const { return parts_.begin(panel); }
+  int64_t vectors_of(int64_t panel) const { return parts_.count(panel); }
+
+ private:
+  int64_t vectors_ = 0;
+  int64_t count_ = 0;
+  EqualParts parts_;
 };
 
 /// Bytes of so many vectors in panels, which lie one after another.

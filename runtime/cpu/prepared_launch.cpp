@@ -51,7 +51,7 @@ class ProductWork : public PreparedLaunch {
         dtype_(plan.dtype),
         launch_(launch),
         panels_{ceil_div(launch.n, gemm.lanes)},
-        block_bytes_(cpu::packed_bytes(gemm, dtype_, panels_.vectors, launch.k)) {
+        block_bytes_(cpu::packed_bytes(gemm, dtype_, panels_.vectors(), launch.k)) {
     accesses = {launch.left, launch.out};
     weights = {launch.weight};
     tiles = launch.repeats * launch.blocks * panels_.count();

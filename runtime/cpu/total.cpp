@@ -59,7 +59,7 @@ double TotalWork::operations_per_row() const {
 
 int64_t TotalWork::packed_bytes() const {
   if (!is_outer()) return 0;
-  return launch_.blocks * cpu::packed_bytes(gemm_, dtype_, panels_.vectors, kTotalRows);
+  return launch_.blocks * cpu::packed_bytes(gemm_, dtype_, panels_.vectors(), kTotalRows);
 }
 
 int64_t TotalWork::scratch_bytes() const {
@@ -78,7 +78,7 @@ int64_t TotalWork::units(int threads) const {
 std::byte* TotalWork::panel(int64_t index) const {
   const int64_t block = index / panels_.count();
   const int64_t first = panels_.begin(index % panels_.count());
-  return packed + block * cpu::packed_bytes(gemm_, dtype_, panels_.vectors, kTotalRows) +
+  return packed + block * cpu::packed_bytes(gemm_, dtype_, panels_.vectors(), kTotalRows) +
          cpu::packed_bytes(gemm_, dtype_, first, kTotalRows);
 }
 
