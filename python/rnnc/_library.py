@@ -44,6 +44,7 @@ class Options(Struct):
         ("release", c_void_p),
         ("context", c_void_p),
         ("spare_multiprocessors", c_int32),
+        ("openmp", c_int32),
     ]
 
 

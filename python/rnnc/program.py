@@ -359,7 +359,7 @@ def shipped():
 
 def _compiled(
     text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, spare_multiprocessors,
-    memory=None,
+    memory=None, openmp=False,
 ):
     """The handle of a program. `memory` has the functions `allocate` and `release` of rnnc_options, and
     gets the number of the GPU."""
@@ -375,6 +375,7 @@ def _compiled(
         reverse=reverse,
         cache_directory=None if cache is None else os.fsencode(cache),
         spare_multiprocessors=spare_multiprocessors,
+        openmp=openmp,
     )
     if memory is not None:
         options.allocate = ctypes.cast(memory.allocate, c_void_p)

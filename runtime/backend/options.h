@@ -40,6 +40,7 @@ struct CompileOptions {
   Device device = {};       // the CPU unless said otherwise
   bool allow_tf32 = false;  // GPU, f32: products may round their operands to TF32
   int threads = 0;          // CPU, at most 4096: 0 means one per hardware thread
+  bool openmp = false;      // CPU: work is done by threads of the process's OpenMP runtime, if any
   CpuTarget cpu = {};       // CPU: which instructions, how wide vectors; a width may change bits
   /// Of compiled kernels, which are loaded as code: it is left alone, and `Program::notes` says so,
   /// if others than its owner may write there. Empty: nothing is kept on disk.

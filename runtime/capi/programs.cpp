@@ -72,6 +72,7 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
   if (own.f32_params != 0) options.param_dtype = DType::f32;
   options.allow_tf32 = own.tf32 != 0;
   options.threads = own.threads;
+  options.openmp = own.openmp != 0;
   options.reverse = own.reverse != 0;
   options.chunk = own.chunk;
   if (own.cache_directory != nullptr) options.cache_directory = own.cache_directory;

@@ -159,6 +159,10 @@ typedef struct rnnc_options {
   /* GPU: multiprocessors that resident kernels, whose blocks wait for one another, leave to what else
    * runs there meanwhile, such as NCCL's */
   int32_t spare_multiprocessors;
+  /* CPU, nonzero: work is done by the threads of the OpenMP runtime that is among the process's global
+   * symbols then (libgomp, libomp), if any, since these spin for milliseconds behind each parallel
+   * region, beside a program's own threads. Where it gives fewer than `threads`, own ones work */
+  int32_t openmp;
 } rnnc_options;
 
 /* `graph`'s dims must all have a value, here or as a default. NULL options: all zero. */

@@ -15,8 +15,8 @@ namespace {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, const CpuTarget& target, KernelCache& cache)
-      : pools_(threads), target_(target), cache_(cache) {}
+  CpuBackend(int threads, std::optional<OpenMp> openmp, const CpuTarget& target, KernelCache& cache)
+      : pools_(threads, openmp), target_(target), cache_(cache) {}
 
   Result<std::unique_ptr<Executable>> prepare(Plan plan) override {
     auto module = load_module(plan);
@@ -132,7 +132,9 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
                                                   KernelCache& cache) {
   const int threads = options.threads > 0 ? options.threads : cpu::hardware_threads();
   if (Status runs = check_runs(options.cpu); !runs) return tl::unexpected(runs.error());
-  return std::make_unique<cpu::CpuBackend>(threads, options.cpu, cache);
+  std::optional<cpu::OpenMp> openmp;
+  if (options.openmp) openmp = cpu::OpenMp::of_process();
+  return std::make_unique<cpu::CpuBackend>(threads, openmp, options.cpu, cache);
 }
 
 DeviceDescription describe_cpu_device() {

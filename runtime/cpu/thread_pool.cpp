@@ -31,7 +31,8 @@ uint64_t range_begin(int64_t units, int threads, int thread) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : threads_(threads), cursors_(threads) {
+ThreadPool::ThreadPool(int threads, std::optional<OpenMp> openmp)
+    : threads_(threads), openmp_(openmp), cursors_(threads) {
   workers_.reserve(threads - 1);
   const HeldSignals held;  // they are for the program's own threads
   for (int thread = 1; thread < threads; ++thread) {
@@ -51,7 +52,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::run(int64_t units, Work work, const void* context) {
-  const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  const uint32_t job = ++last_job_;
   for (Cursor& cursor : cursors_) {
     cursor.job_and_unit.store(cursor_value(job, kClosed), std::memory_order_relaxed);
   }
@@ -63,6 +64,7 @@ void ThreadPool::run(int64_t units, Work work, const void* context) {
     const auto begin = range_begin(units, threads_, thread);
     cursors_[thread].job_and_unit.store(cursor_value(job, begin), std::memory_order_release);
   }
+  if (openmp_ && run_with_openmp(job)) return;
   job_.store(job, std::memory_order_release);
   job_.notify_all();
 
@@ -74,6 +76,22 @@ void ThreadPool::run(int64_t units, Work work, const void* context) {
       std::this_thread::yield();  // the worker we wait for may need this processor
     }
   }
+}
+
+/// False: nothing of it is done.
+bool ThreadPool::run_with_openmp(uint32_t job) {
+  struct Share {
+    ThreadPool& pool;
+    uint32_t job;
+  } share = {*this, job};
+  return openmp_->run(
+      threads_,
+      [](void* context, int thread) {
+        const FlushedSubnormals flushed;
+        const auto& own = *static_cast<Share*>(context);
+        own.pool.take_units(own.job, thread);
+      },
+      &share);
 }
 
 int64_t ThreadPool::take_units(uint32_t job, int thread) {

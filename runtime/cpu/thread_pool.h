@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
+
+#include "runtime/cpu/openmp.h"
 
 namespace rnnc::cpu {
 
@@ -21,7 +24,8 @@ inline constexpr double kHandOver = 2000;
 /// does all of them itself.
 ///
 /// Workers spin for a short while after a piece of work, since the next one usually follows at
-/// once, and then sleep. One caller at a time.
+/// once, and then sleep. With OpenMP they sleep, and that runtime's threads, all of which the caller
+/// waits for, do the work, but where it gives too few. One caller at a time.
 class ThreadPool {
  public:
   /// Computes unit `unit` on thread `thread`. Units must not depend on one another.
@@ -29,7 +33,7 @@ class ThreadPool {
 
   /// The caller of `run` is thread 0 of `threads`; the others are started here. If the system
   /// gives fewer, the rest of their work falls to those there are.
-  explicit ThreadPool(int threads);
+  explicit ThreadPool(int threads, std::optional<OpenMp> openmp = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -59,17 +63,20 @@ class ThreadPool {
     std::atomic<uint64_t> job_and_unit = 0;
   };
 
+  bool run_with_openmp(uint32_t job);
   void serve(int thread);
   uint32_t next_job(uint32_t last);
   int64_t take_units(uint32_t job, int thread);
 
   const int threads_;
+  const std::optional<OpenMp> openmp_;
+  uint32_t last_job_ = 0;        // the caller's
   std::vector<Cursor> cursors_;  // per thread
   std::atomic<Work> work_ = nullptr;
   std::atomic<const void*> context_ = nullptr;
   std::atomic<int64_t> units_ = 0;
   std::atomic<bool> stopping_ = false;
-  alignas(64) std::atomic<uint32_t> job_ = 0;
+  alignas(64) std::atomic<uint32_t> job_ = 0;  // the last that the workers were told of
   alignas(64) std::atomic<int64_t> done_by_workers_ = 0;
   std::vector<std::thread> workers_;
 };
@@ -84,16 +91,18 @@ struct Crew {
 /// Pools of the sizes that are in use.
 class ThreadPools {
  public:
-  explicit ThreadPools(int most_threads) : most_threads_(most_threads) {}
+  explicit ThreadPools(int most_threads, std::optional<OpenMp> openmp = {})
+      : most_threads_(most_threads), openmp_(openmp) {}
   int most_threads() const { return most_threads_; }
   ThreadPool& of(int threads) {
     auto& pool = pools_[threads];
-    if (pool == nullptr) pool = std::make_unique<ThreadPool>(threads);
+    if (pool == nullptr) pool = std::make_unique<ThreadPool>(threads, openmp_);
     return *pool;
   }
 
  private:
   int most_threads_;
+  std::optional<OpenMp> openmp_;
   std::map<int, std::unique_ptr<ThreadPool>> pools_;
 };
 

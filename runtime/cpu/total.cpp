@@ -75,11 +75,14 @@ int64_t TotalWork::units(int threads) const {
   return launch_.blocks * std::clamp(ceil_div(wanted, launch_.blocks), least, most);
 }
 
-std::byte* TotalWork::panel(int64_t index) const {
+int64_t TotalWork::block_bytes(const Rows& rows) const {
+  return cpu::packed_bytes(gemm_, dtype_, panels_.vectors(), rows.count);
+}
+
+std::byte* TotalWork::panel(const Rows& rows, int64_t index) const {
   const int64_t block = index / panels_.count();
   const int64_t first = panels_.begin(index % panels_.count());
-  return packed + block * cpu::packed_bytes(gemm_, dtype_, panels_.vectors(), kTotalRows) +
-         cpu::packed_bytes(gemm_, dtype_, first, kTotalRows);
+  return packed + block * block_bytes(rows) + cpu::packed_bytes(gemm_, dtype_, first, rows.count);
 }
 
 void TotalWork::pack(const Rows& rows, int64_t index) const {
@@ -90,7 +93,7 @@ void TotalWork::pack(const Rows& rows, int64_t index) const {
   const int64_t block = index / panels_.count();
   pack_columns(gemm_, dtype_, rows.right + (block * launch_.n + column) * element,
                launch_.right.stride, columns,
-               {.vectors = panels_.vectors_of(part), .k = rows.count, .panel = panel(index)});
+               {.vectors = panels_.vectors_of(part), .k = rows.count, .panel = panel(rows, index)});
 }
 
 void TotalWork::run(const Rows& rows, int64_t unit, int64_t units, std::byte* scratch) const {
@@ -124,7 +127,7 @@ void TotalWork::add_outer_products(const Rows& rows, int64_t unit, int64_t units
     multiply_panel(gemm_, dtype_,
                    {.left = scratch,
                     .left_stride = rows.count,
-                    .panel = panel(block * panels_.count() + part),
+                    .panel = panel(rows, block * panels_.count() + part),
                     .out = out + column * element,
                     .out_stride = launch_.n,
                     .rows = count,
@@ -132,7 +135,7 @@ void TotalWork::add_outer_products(const Rows& rows, int64_t unit, int64_t units
                     .vectors = vectors,
                     .columns = std::min(vectors * gemm_.lanes, launch_.n - column),
                     .accumulate = rows.accumulate,
-                    .weights = {packed, static_cast<size_t>(packed_bytes())}});
+                    .weights = {packed, static_cast<size_t>(launch_.blocks * block_bytes(rows))}});
   }
 }
 

@@ -50,7 +50,9 @@ class TotalWork {
   std::byte* packed = nullptr;
 
  private:
-  std::byte* panel(int64_t index) const;
+  /// Panels lie one behind another, however few rows there are.
+  int64_t block_bytes(const Rows& rows) const;
+  std::byte* panel(const Rows& rows, int64_t index) const;
   void add_outer_products(const Rows& rows, int64_t unit, int64_t units, std::byte* scratch) const;
 
   const CpuGemm& gemm_;

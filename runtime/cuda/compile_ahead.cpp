@@ -28,7 +28,7 @@ Verdict judge(const CudaModule& module, std::string_view code) {
 /// The options that decide which module a planner's graph becomes; all others are named and unused, so
 /// that this does not compile once there is a new one.
 std::string describe(const CompileOptions& options) {
-  const auto& [dims, dtype, param_dtype, device, allow_tf32, threads, cpu, cache_directory,
+  const auto& [dims, dtype, param_dtype, device, allow_tf32, threads, openmp, cpu, cache_directory,
                cache_limit, chunk, reverse, passes, graphs, strategy, tile_rank, tune, allocator,
                spare] = options;
   return fmt::format(

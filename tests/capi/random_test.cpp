@@ -119,6 +119,7 @@ TEST_F(RandomCalls, Options) {
     options.tf32 = word();
     options.chunk = number();
     options.spare_multiprocessors = word();
+    options.openmp = word();
     rnnc_program* made = nullptr;
     ended(rnnc_program_compile(graph.get(), dims, 2, &options, &made));
     rnnc_program_free(made);

@@ -277,6 +277,7 @@ class Compiled:
             cache=source.cache,
             spare_multiprocessors=source.spare_multiprocessors if device.type == "cuda" else 0,
             memory=memory if device.type == "cuda" else None,
+            openmp=True,  # as PyTorch's own work is
         )
         # In which of the source's params each of the program's lies, and how far in.
         stacked, program = source.stacked, self.program
