@@ -64,7 +64,7 @@ void ThreadPool::run(int64_t units, Work work, const void* context) {
     const auto begin = range_begin(units, threads_, thread);
     cursors_[thread].job_and_unit.store(cursor_value(job, begin), std::memory_order_release);
   }
-  if (openmp_ && run_with_openmp(job)) return;
+  if (openmp_ && run_with_openmp(job, units)) return;
   job_.store(job, std::memory_order_release);
   job_.notify_all();
 
@@ -78,20 +78,31 @@ void ThreadPool::run(int64_t units, Work work, const void* context) {
   }
 }
 
-/// False: nothing of it is done.
-bool ThreadPool::run_with_openmp(uint32_t job) {
+/// False: nothing of it is done. A thread that finds nothing of its own left is asleep, or shares
+/// its processor with others: then jobs follow without, the more the more often that was so.
+bool ThreadPool::run_with_openmp(uint32_t job, int64_t units) {
+  if (jobs_alone_ > 0) {
+    --jobs_alone_;
+    return false;
+  }
   struct Share {
     ThreadPool& pool;
     uint32_t job;
+    std::atomic<int> workers = 0;
   } share = {*this, job};
-  return openmp_->run(
-      threads_,
-      [](void* context, int thread) {
-        const FlushedSubnormals flushed;
-        const auto& own = *static_cast<Share*>(context);
-        own.pool.take_units(own.job, thread);
-      },
-      &share);
+  const auto work = [](void* context, int thread) {
+    const FlushedSubnormals flushed;
+    auto& own = *static_cast<Share*>(context);
+    if (own.pool.take_units(own.job, thread) > 0) own.workers.fetch_add(1);
+  };
+  const bool is_done = openmp_->run(threads_, work, &share);
+  if (is_done && share.workers.load() == std::min<int64_t>(units, threads_)) {
+    next_jobs_alone_ = kFewJobs;
+  } else {
+    jobs_alone_ = next_jobs_alone_;
+    next_jobs_alone_ = std::min(2 * next_jobs_alone_, kManyJobs);
+  }
+  return is_done;
 }
 
 int64_t ThreadPool::take_units(uint32_t job, int thread) {

@@ -24,8 +24,8 @@ inline constexpr double kHandOver = 2000;
 /// does all of them itself.
 ///
 /// Workers spin for a short while after a piece of work, since the next one usually follows at
-/// once, and then sleep. With OpenMP they sleep, and that runtime's threads, all of which the caller
-/// waits for, do the work, but where it gives too few. One caller at a time.
+/// once, and then sleep. With OpenMP that runtime's threads do the work, all of which the caller has
+/// to wait for, as long as they come in time and are not too few. One caller at a time.
 class ThreadPool {
  public:
   /// Computes unit `unit` on thread `thread`. Units must not depend on one another.
@@ -63,14 +63,19 @@ class ThreadPool {
     std::atomic<uint64_t> job_and_unit = 0;
   };
 
-  bool run_with_openmp(uint32_t job);
+  bool run_with_openmp(uint32_t job, int64_t units);
   void serve(int thread);
   uint32_t next_job(uint32_t last);
   int64_t take_units(uint32_t job, int thread);
 
+  static constexpr int kFewJobs = 16;
+  static constexpr int kManyJobs = 4096;
+
   const int threads_;
   const std::optional<OpenMp> openmp_;
-  uint32_t last_job_ = 0;        // the caller's
+  uint32_t last_job_ = 0;  // the caller's
+  int jobs_alone_ = 0;     // that follow without OpenMP
+  int next_jobs_alone_ = kFewJobs;
   std::vector<Cursor> cursors_;  // per thread
   std::atomic<Work> work_ = nullptr;
   std::atomic<const void*> context_ = nullptr;
