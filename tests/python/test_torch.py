@@ -203,6 +203,20 @@ class Cells(unittest.TestCase):
         module(copy := more.detach().clone().requires_grad_())[0].sum().backward()
         self.assertLessEqual(worst(more.grad, copy.grad), 1e-12)
 
+    def test_threads_of_openmp_give_the_same_bits(self):
+        module = rnnc.torch.Cell("lstm", I=64, H=64)
+        x = torch.randn(40, 16, 64)
+        source, params = module.whole()
+        of_torch = source.for_tensors(x, params).program
+        self.assertTrue(of_torch.options["openmp"])
+        own = rnnc.Program(of_torch.graph, of_torch.dims, **of_torch.options | {"openmp": False})
+        arrays = {info.name: tensor.detach().numpy() for info, tensor in zip(of_torch.params, params)}
+        inputs = {own.inputs[0].name: x.numpy()}
+        for _ in range(20):
+            results = [program.run(inputs, arrays).outputs for program in (of_torch, own)]
+            for name, value in results[0].items():
+                self.assertTrue((value == results[1][name]).all())
+
     def test_other_types(self):
         cell, module = lstm_pair(3, 2)
         cell(torch.randn(4, 2, 2, dtype=torch.float64))
