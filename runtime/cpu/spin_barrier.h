@@ -25,7 +25,9 @@ class SpinBarrier {
   explicit SpinBarrier(int threads) : arrivals_(threads) {}
 
   /// Returns when all threads have called it as often as this one. What each wrote before, all see.
-  void wait(int thread) {
+  /// False if it took longer than threads need that all have a processor.
+  bool wait(int thread) {
+    bool in_time = true;
     std::atomic<uint64_t>& own = arrivals_[thread].count;
     const uint64_t round = own.load(std::memory_order_relaxed) + 1;
     own.store(round, std::memory_order_release);
@@ -34,10 +36,12 @@ class SpinBarrier {
         if (spins < kSpins) {
           relax();
         } else {
+          in_time = false;
           std::this_thread::yield();
         }
       }
     }
+    return in_time;
   }
 
  private:

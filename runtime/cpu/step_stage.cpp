@@ -1,6 +1,8 @@
 #include "runtime/cpu/step_stage.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 namespace rnnc::cpu {
 namespace {
@@ -20,6 +22,20 @@ Slices slices_of(const Plan& plan, const Stage& stage,
 }
 
 }  // namespace
+
+void Sharing::shared(int64_t steps, int64_t late, double nanoseconds) {
+  if (late <= steps / kFewSteps) {
+    next_alone_ = kFewTimes;
+    return;
+  }
+  alone_ = next_alone_;
+  next_alone_ = std::min(2 * next_alone_, kManyTimes);
+  shared_nanoseconds_ = nanoseconds;
+}
+
+void Sharing::alone(double nanoseconds) {
+  alone_ = nanoseconds < shared_nanoseconds_ ? alone_ - 1 : 0;
+}
 
 StepStage::StepStage(const Plan& plan, const Stage& stage,
                      const std::vector<std::unique_ptr<PreparedLaunch>>& launches, int64_t lanes,
@@ -58,19 +74,43 @@ void StepStage::run(const Crew& crew, const Addresses& addresses, const ThreadSc
     run_slice(whole_, run, 0, crew.thread);
     return;
   }
-  crew.pool->run(count, [&](int64_t slice, int thread) { run_slice(slices_, run, slice, thread); });
+  if (!barrier_) {
+    crew.pool->run(count,
+                   [&](int64_t slice, int thread) { run_slice(slices_, run, slice, thread); });
+    return;
+  }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const auto nanoseconds = [&] {
+    const std::chrono::duration<double, std::nano> time = Clock::now() - begin;
+    return time.count() / static_cast<double>(steps);
+  };
+  if (sharing_.is_off()) {
+    run_slice(whole_, run, 0, crew.thread);
+    sharing_.alone(nanoseconds());
+    return;
+  }
+  std::atomic<int64_t> late = -count;  // a thread that wakes up is late once
+  crew.pool->run(count, [&](int64_t slice, int thread) {
+    late.fetch_add(run_slice(slices_, run, slice, thread));
+  });
+  sharing_.shared(steps, late, nanoseconds());
 }
 
-void StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, int thread) {
+int64_t StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, int thread) {
   void** const pointers = pointers_[thread].data();
   for (size_t i = 0; i < accesses_.size(); ++i) {
     pointers[i] = run.addresses.locate(accesses_[i], run.start);
   }
   std::byte* const scratch = run.scratch.of(thread);
   LaunchTimes* const times = launches_.size() > 1 ? times_ : nullptr;
+  int64_t late = 0;
   for (int64_t step = 0; step < run.steps; ++step) {
+    bool in_time = true;
     for (size_t j = 0; j < launches_.size(); ++j) {
-      if (slices.barriers[j] && (step > 0 || j > 0)) barrier_->wait(static_cast<int>(slice));
+      if (slices.barriers[j] && (step > 0 || j > 0)) {
+        in_time = barrier_->wait(static_cast<int>(slice)) && in_time;
+      }
       Part part = slices.parts[slice][j];
       if (part.row_begin == part.row_end || part.tile_begin == part.tile_end) continue;
       const LaunchTimer timer(times, {.stage = stage_,
@@ -81,10 +121,12 @@ void StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, i
       part.backwards = step % 2 != 0;  // there and back, since weights may not all fit the cache
       launches_[j]->run(pointers + first_access_[j], part, scratch);
     }
+    late += in_time ? 0 : 1;
     for (size_t i = 0; i < accesses_.size(); ++i) {
       pointers[i] = static_cast<std::byte*>(pointers[i]) + bytes_per_step_[i];
     }
   }
+  return late;
 }
 
 }  // namespace rnnc::cpu

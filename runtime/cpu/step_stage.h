@@ -11,6 +11,27 @@
 
 namespace rnnc::cpu {
 
+/// Whether slices that wait for one another are worth their threads just now. Where other work has
+/// the processors too, each wait is for a thread's turn: milliseconds instead of one.
+class Sharing {
+ public:
+  /// Whether the next steps are better done by one thread.
+  bool is_off() const { return alone_ > 0; }
+  /// So many steps were shared, in so many nanoseconds each; of `late` a slice had to wait long.
+  void shared(int64_t steps, int64_t late, double nanoseconds);
+  /// Steps were done by one thread, since sharing is off.
+  void alone(double nanoseconds);
+
+ private:
+  static constexpr int64_t kFewSteps = 8;  // one of so many may be late
+  static constexpr int kFewTimes = 4;
+  static constexpr int kManyTimes = 1024;
+
+  int alone_ = 0;  // times that sharing is off
+  int next_alone_ = kFewTimes;
+  double shared_nanoseconds_ = 0;  // when it was turned off
+};
+
 class StepStage : public ChunkStage {
  public:
   /// For at most `threads` threads. `plan`, `stage` and `launches` outlive this.
@@ -29,12 +50,14 @@ class StepStage : public ChunkStage {
     Position start;
     int64_t steps;
   };
-  void run_slice(const Slices& slices, const Run& run, int64_t slice, int thread);
+  /// Steps of which it had to wait long for other slices.
+  int64_t run_slice(const Slices& slices, const Run& run, int64_t slice, int thread);
 
   const std::vector<std::unique_ptr<PreparedLaunch>>& launches_;
   Slices slices_;
   Slices whole_;  // one slice
   std::optional<SpinBarrier> barrier_;
+  Sharing sharing_;
   std::vector<Access> accesses_;              // of all launches
   std::vector<size_t> first_access_;          // per launch
   std::vector<std::vector<void*>> pointers_;  // per thread, as accesses_: of the current step
