@@ -211,8 +211,8 @@ void FusedWork::find_tiles(const Plan& plan, const FusedLaunch& launch, int thre
   for (Group& group : groups_) {
     const int64_t whole = whole_vectors(last);
     const int64_t rest = whole < last.vectors ? group.members * tail_units_ : 0;
-    group.panels = unit_vectors_ * group.members;
-    group.last_panels = whole * group.members + ceil_div(rest, gemm_.lanes);
+    group.panels = Panels(unit_vectors_ * group.members);
+    group.last_panels = Panels(whole * group.members + ceil_div(rest, gemm_.lanes));
     group.offset = result_bytes_;
     result_bytes_ += tile_width(group) * element_;
   }
@@ -226,7 +226,7 @@ double FusedWork::tile_cost(int64_t unit_vectors, int64_t rows, int64_t threads)
   const int64_t vectors = std::min(most_tiles * unit_vectors, segment_vectors_);
   double cycles = 0;
   for (const Group& group : groups_) {
-    const Panels panels = {unit_vectors * group.members};
+    const Panels panels(unit_vectors * group.members);
     const int64_t width = panels.vectors_of(0);
     const auto most_rows = static_cast<int64_t>(gemm_.tiles[width - 1].size());
     const auto tile_rows = static_cast<double>(std::min(rows, most_rows));

@@ -38,7 +38,7 @@ class EqualParts {
 class Panels {
  public:
   Panels() = default;
-  Panels(int64_t vectors)
+  explicit Panels(int64_t vectors)
       : vectors_(vectors), count_(ceil_div(vectors, kMostPanelVectors)), parts_(vectors, count_) {}
 
   int64_t vectors() const { return vectors_; }

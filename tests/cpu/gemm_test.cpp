@@ -56,7 +56,7 @@ class Gemm : public testing::Test {
 
   AlignedMemory pack(const Shape& shape, const std::vector<T>& weight) const {
     const CpuGemm& gemm = module_->gemm();
-    const Panels panels = {ceil_div(shape.n, gemm.lanes)};
+    const Panels panels(ceil_div(shape.n, gemm.lanes));
     auto packed = AlignedMemory::allocate(packed_bytes(gemm, kDType, panels.vectors(), shape.k));
     RNNC_CHECK(packed.has_value(), "no memory");
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -90,7 +90,7 @@ class Gemm : public testing::Test {
   };
   void multiply(const Shape& shape, const Operands& operands, bool accumulate = false) const {
     const CpuGemm& gemm = module_->gemm();
-    const Panels panels = {ceil_div(shape.n, gemm.lanes)};
+    const Panels panels(ceil_div(shape.n, gemm.lanes));
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
       const int64_t first = panels.begin(panel) * gemm.lanes;
       multiply_panel(
