@@ -33,6 +33,8 @@ class BodyWriter {
   void loop();
   void nest();
   void values();
+  void scan();
+  std::string new_state(Shape shape);
   void memory();
   void layer();
   void look_back(Variable variable, size_t one_in);

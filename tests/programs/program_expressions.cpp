@@ -18,7 +18,7 @@ std::string BodyWriter::number() {
 }
 
 std::string BodyWriter::param(const std::string& shape, const std::string& suffix) {
-  const std::string name = fresh("p");
+  std::string name = fresh("p");
   if (!index_.empty() && random_.chance(2)) {
     params_ += fmt::format("  param {}[L]: [{}]{}\n", name, shape, suffix);
     return fmt::format("{}[{}]", name, index_);

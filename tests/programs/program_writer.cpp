@@ -107,6 +107,54 @@ void BodyWriter::values() {
   if (network_ && random_.chance(2)) outputs_ = name;
 }
 
+/// Its name.
+std::string BodyWriter::new_state(Shape shape) {
+  const std::string name = fresh("s");
+  states_text_ += fmt::format("  state {}: [{}]{}\n", name, text_of(shape),
+                              random_.chance(3)   ? " = 0.25"
+                              : random_.chance(3) ? fmt::format(" = {}", param(text_of(shape)))
+                                                  : "");
+  return name;
+}
+
+/// A recurrence without products that may run as a scan: its factors are of inputs alone.
+void BodyWriter::scan() {
+  const std::vector<Variable> others = std::exchange(variables_, exact_);
+  const Shape shape = any_shape();
+  const std::string a = fresh("v");
+  const std::string b = fresh("v");
+  line(fmt::format("{} = {}", a, expression(shape, 2).text));
+  line(fmt::format("{} = tanh({})", b, expression(shape, 2).text));
+  const std::string s = new_state(shape);
+  variables_ = others;
+  switch (random_.below(6)) {
+    case 0:
+      line(fmt::format("{0}[t] = sigmoid({1}) * {0}[t-1] + (1 - sigmoid({1})) * {2}", s, a, b));
+      break;
+    case 1:
+      line(fmt::format("{0}[t] = {2}(0.9 * {0}[t-1], {1})", s, b,
+                       random_.chance(2) ? "max" : "min"));
+      break;
+    case 2:
+      line(fmt::format("{0}[t] = max({0}[t-1] - 0.3 * sigmoid({1}), {2})", s, a, b));
+      break;
+    case 3:
+      line(fmt::format("{0}[t] = {2} - tanh({1}) * {0}[t-1] / 2", s, a, b));
+      break;
+    case 4:
+      line(fmt::format("{0}[t] = where({3} == 1, {2}, {0}[t-1] * cos({1}))", s, a, b, token()));
+      break;
+    default: {  // complex
+      const std::string other = new_state(shape);
+      line(fmt::format("{0}[t] = 0.9 * (cos({2}) * {0}[t-1] - sin({2}) * {1}[t-1]) + {3}", s, other,
+                       a, b));
+      line(fmt::format("{1}[t] = 0.9 * (sin({2}) * {0}[t-1] + cos({2}) * {1}[t-1])", s, other, a));
+      variables_.push_back({fmt::format("tanh({}[t])", other), shape, 1});
+    }
+  }
+  variables_.push_back({fmt::format("tanh({}[t])", s), shape, 1});
+}
+
 /// Rows that one loop reads and another changes, as many as plans keep loops over, or fewer.
 void BodyWriter::memory() {
   const Shape shape = random_.pick(kVectors);
@@ -242,6 +290,7 @@ std::string BodyWriter::write() {
   for (size_t i = 1 + random_.below(4); i > 0; --i) statement();
   if (!network_ && random_.chance(4)) memory();
   if (!network_ && random_.chance(6)) nest();
+  if (!network_ && random_.chance(4)) scan();
   give_states();
   choose_outputs();
   const bool several = outputs_.find(',') != std::string::npos;
@@ -253,8 +302,10 @@ std::string BodyWriter::write() {
 WrittenProgram write_program(uint64_t seed) {
   Program program(seed);
   Random& random = program.random;
-  program.hidden = 2 * (1 + static_cast<int64_t>(random.below(3)));
-  program.input = 1 + static_cast<int64_t>(random.below(5));
+  // Mostly small, sometimes several vectors of a processor and a rest.
+  const bool large = random.chance(5);
+  program.hidden = 2 * (1 + static_cast<int64_t>(random.below(large ? 12 : 3)));
+  program.input = 1 + static_cast<int64_t>(random.below(large ? 20 : 5));
   WrittenProgram result;
   result.dims = {{"I", program.input}, {"H", program.hidden}};
   if (random.chance(3)) {
