@@ -1,8 +1,8 @@
 // 1. Choose the dims' values, write a few consts and fns.
 // 2. Write one to three cells, each of which may call those before it, then perhaps a network.
 // 3. A body first gets its states; then statements one by one, each an expression of a random type
-//    that may declare params, and an input of integers, as it goes; then its states' next values; at
-//    last its outputs.
+//    that may declare params, and an input of integers, as it goes; then its states' next values;
+//    at last its outputs.
 #include "tests/programs/program_writer.h"
 
 #include <fmt/format.h>
