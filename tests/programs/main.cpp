@@ -1,9 +1,11 @@
 // Writes random programs, compiles them, runs them, and compares with the interpreter.
 //
 //     rnnc_test_programs [--device cuda] [--from SEED] [--count N] [--seconds S] [--show SEED]
+//                        [--training N]
 //
 // Each seed is one program with its own sizes, precision, chunk, lengths, resets and pieces, run
-// with all passes and with some. Stops with the first seed that fails.
+// with all passes and with some. Each N-th is trained, too. Stops with the first seed
+// that fails.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,38 +23,33 @@
 #include "passes/graph/delays.h"
 #include "runtime/program/run.h"
 #include "tests/programs/program_writer.h"
+#include "tests/programs/setting.h"
+#include "tests/programs/training_check.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/interpreter_run.h"
 #include "tests/support/reference/sequence_oracle.h"
+#ifdef RNNC_EMULATED
+#include "tests/emulator/emulator.h"
+#endif
 
 namespace rnnc::test {
 namespace {
-
-/// What a seed decides besides the program.
-struct Setting {
-  int64_t steps = 1;
-  int64_t batch = 1;
-  DType dtype = DType::f64;
-  int64_t chunk = 0;
-  int64_t piece = 0;
-  std::vector<int64_t> lengths;  // empty: all of them
-  std::vector<uint8_t> resets;   // empty: none
-  bool with_states = false;
-  PassSet passes = PassSet::none();  // besides all
-};
 
 Setting choose_setting(uint64_t seed, const WrittenProgram& program, const Device& device) {
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
   const auto below = [&random](uint64_t count) { return static_cast<int64_t>(random() % count); };
   Setting setting;
+  setting.reversed = program.reversed;
   setting.steps = 1 + below(7);
   if (program.farthest > setting.steps && below(2) == 0) {
     setting.steps = 1 + below(2 * static_cast<uint64_t>(program.farthest));
   }
-  setting.batch = 1 + below(4);
+  // The interpreter is slow: not with long sequences, too.
+  setting.batch = 1 + below(below(6) == 0 && program.farthest < 20 ? 20 : 4);
   setting.dtype = below(4) == 0 || device.kind != Device::Kind::cpu ? DType::f32 : DType::f64;
-  setting.chunk = 1 + below(4);
-  if (!program.reversed && below(4) == 0) setting.piece = 1 + below(3);
+  setting.chunk = below(5);
+  setting.threads = static_cast<int>(1 + below(3));
+  if (!setting.reversed && below(4) == 0) setting.piece = 1 + below(3);
   setting.with_states = below(2) == 0;
   if (below(3) == 0) {
     for (int64_t b = 0; b < setting.batch; ++b) {
@@ -68,6 +65,7 @@ Setting choose_setting(uint64_t seed, const WrittenProgram& program, const Devic
   for (const PassInfo& info : all_passes()) {
     if (below(2) == 0) setting.passes = setting.passes.with(info.pass);
   }
+  if (below(2) == 0) setting.strategy = below(4) == 0 ? Strategy::Loop : Strategy::Scan;
   return setting;
 }
 
@@ -94,12 +92,14 @@ Result<Graph> lower(const WrittenProgram& program) {
 }
 
 Result<RunResult> run_compiled(const Graph& graph, const InterpreterArgs& args,
-                               const Setting& setting, const Device& device, PassSet passes) {
+                               const Setting& setting, const Device& device, PassSet passes,
+                               Strategy strategy) {
   Result<Program> program = Program::compile(graph, {.dtype = setting.dtype,
                                                      .device = device,
-                                                     .threads = 1,
+                                                     .threads = setting.threads,
                                                      .chunk = setting.chunk,
-                                                     .passes = passes});
+                                                     .passes = passes,
+                                                     .strategy = strategy});
   if (!program) return tl::unexpected(program.error());
   Runner runner(*program);
   RunArgs call = named_args(graph, args, setting.lengths, setting.resets);
@@ -132,14 +132,14 @@ Tolerances tolerances(const Graph& graph, const InterpreterArgs& args, const Set
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     std::mt19937_64 random(seed);
     InterpreterArgs moved = args;
-    const auto move = [&](std::vector<std::vector<double>>& arrays) {
-      for (std::vector<double>& array : arrays) {
-        for (double& value : array) value *= 1 + (random() % 2 == 0 ? unit : -unit);
-      }
+    const auto move = [&](std::vector<double>& array) {
+      for (double& value : array) value *= 1 + (random() % 2 == 0 ? unit : -unit);
     };
-    move(moved.inputs);
-    move(moved.params);
-    move(moved.initial_states);
+    for (size_t i = 0; i < moved.inputs.size(); ++i) {
+      if (!graph.inputs[i].integer) move(moved.inputs[i]);
+    }
+    std::ranges::for_each(moved.params, move);
+    std::ranges::for_each(moved.initial_states, move);
     const InterpreterResult results =
         interpret_sequences(graph, moved, setting.lengths, setting.resets);
     widen(result.outputs, results.outputs, exact.outputs);
@@ -204,7 +204,7 @@ InterpreterArgs choose_args(const Graph& graph, const Setting& setting, uint64_t
   return args;
 }
 
-Status check_seed(uint64_t seed, const Device& device) {
+Status check_seed(uint64_t seed, const Device& device, bool training) {
   const WrittenProgram program = write_program(seed);
   const Setting setting = choose_setting(seed, program, device);
   Result<Graph> graph = lower(program);
@@ -215,30 +215,52 @@ Status check_seed(uint64_t seed, const Device& device) {
       interpret_sequences(*graph, args, setting.lengths, setting.resets);
   const Tolerances tolerance = tolerances(*graph, args, setting, expected);
   for (const PassSet passes : {PassSet::all(), setting.passes}) {
-    const Result<RunResult> got = run_compiled(*graph, args, setting, device, passes);
+    Result<RunResult> got = run_compiled(*graph, args, setting, device, passes, setting.strategy);
+    if (!got && is_refusal(got.error())) {
+      got = run_compiled(*graph, args, setting, device, passes, Strategy::Any);
+    }
     const Status same =
         got ? compare_results(expected, *got, tolerance) : tl::unexpected(got.error());
     if (!same) return fail("with passes {}: {}", passes.to_string(), same.error().message);
   }
+  return training ? check_training(*graph, args, setting, device, seed) : Status();
+}
+
+struct Draws {
+  uint64_t from = 1;
+  uint64_t count = UINT64_MAX;
+  double seconds = 1e9;
+  uint64_t training = 4;
+};
+
+/// What a program did wrong on the emulated GPU.
+Status check_faults() {
+#ifdef RNNC_EMULATED
+  const std::vector<std::string> faults = emulator::take_faults();
+  if (!faults.empty()) return fail("on the emulated GPU: {}", faults.front());
+#endif
   return {};
 }
 
-int run(const Device& device, uint64_t from, uint64_t count, double seconds) {
+int run(const Device& device, const Draws& draws) {
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   uint64_t done = 0;
-  for (; done < count && elapsed() < seconds; ++done) {
-    const uint64_t seed = from + done;
-    if (Status status = check_seed(seed, device); !status) {
+  for (; done < draws.count && elapsed() < draws.seconds; ++done) {
+    const uint64_t seed = draws.from + done;
+    const bool training = seed % draws.training == 0;
+    Status status = check_seed(seed, device, training);
+    if (status) status = check_faults();
+    if (!status) {
       fmt::print("seed {} failed: {}\n\n{}", seed, status.error().message,
                  write_program(seed).text);
       return 1;
     }
   }
   fmt::print("{} programs from seed {}, compiled and run, as the interpreter says ({:.0f} s)\n",
-             done, from, elapsed());
+             done, draws.from, elapsed());
   return done > 0 ? 0 : 1;
 }
 
@@ -246,9 +268,7 @@ int run(const Device& device, uint64_t from, uint64_t count, double seconds) {
 }  // namespace rnnc::test
 
 int main(int argc, char** argv) {
-  uint64_t from = 1;
-  uint64_t count = UINT64_MAX;
-  double seconds = 1e9;
+  rnnc::test::Draws draws;
   rnnc::Device device;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
@@ -257,13 +277,16 @@ int main(int argc, char** argv) {
       if (!parsed) return 2;
       device = *parsed;
     }
-    if (flag == "--from") from = std::strtoull(argv[i + 1], nullptr, 10);
-    if (flag == "--count") count = std::strtoull(argv[i + 1], nullptr, 10);
-    if (flag == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
+    if (flag == "--from") draws.from = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--count") draws.count = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--seconds") draws.seconds = std::strtod(argv[i + 1], nullptr);
+    if (flag == "--training") {
+      draws.training = std::max(1ull, std::strtoull(argv[i + 1], nullptr, 10));
+    }
     if (flag == "--show") {
       fmt::print("{}", rnnc::test::write_program(std::strtoull(argv[i + 1], nullptr, 10)).text);
       return 0;
     }
   }
-  return rnnc::test::run(device, from, count, seconds);
+  return rnnc::test::run(device, draws);
 }

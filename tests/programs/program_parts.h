@@ -13,6 +13,7 @@ namespace rnnc::test {
 
 inline constexpr double kMostBound = 8;
 inline constexpr size_t kFarthest = 300;  // steps back
+inline constexpr size_t kTokens = 4;      // integers that inputs hold: 0, 1, …
 
 /// Shapes of values. Every definition has dims I and H; H is even.
 enum class Shape : uint8_t { Scalar, I, H, TwoH, HalfH };
@@ -38,6 +39,7 @@ struct Variable {
 struct Callable {
   std::string name;
   std::vector<Shape> inputs, outputs;
+  bool token = false;  // its last input is one of integers
 };
 
 class Random {

@@ -1,10 +1,8 @@
 // 1. Choose the dims' values, write a few consts and fns.
 // 2. Write one to three cells, each of which may call those before it, then perhaps a network.
 // 3. A body first gets its states; then statements one by one, each an expression of a random type
-//    that may declare params as it goes; then its states' next values; at last its outputs.
-//
-// An expression comes with a bound of its absolute value, from which follows what may be done with
-// it: what grows beyond kMostBound is squashed.
+//    that may declare params, and an input of integers, as it goes; then its states' next values;
+//    at last its outputs.
 #include "tests/programs/program_writer.h"
 
 #include <fmt/format.h>
@@ -13,342 +11,10 @@
 #include <array>
 #include <vector>
 
+#include "tests/programs/body_writer.h"
 #include "tests/programs/program_parts.h"
 
 namespace rnnc::test {
-namespace {
-
-/// Writes one cell or network.
-class BodyWriter {
- public:
-  BodyWriter(Program& program, std::string name, bool network)
-      : program_(program), random_(program.random), name_(std::move(name)), network_(network) {}
-
-  std::string write();
-  const Callable& callable() const { return callable_; }
-
- private:
-  struct State {
-    std::string name;
-    Shape shape;
-    size_t length;  // of an array, 0 for none
-  };
-
-  void declare_inputs();
-  void declare_states();
-  void statement();
-  void loop();
-  void nest();
-  void memory();
-  void layer();
-  void look_back(Variable variable, size_t one_in);
-  void give_states();
-  void choose_outputs();
-
-  Expression expression(Shape shape, int depth);
-  Expression leaf(Shape shape);
-  Expression unary(Shape shape, int depth);
-  Expression binary(Shape shape, int depth);
-  Expression choice(Shape shape, int depth);
-  Expression reduction(int depth);
-  Expression product(Shape shape, int depth);
-  Expression structure(Shape shape, int depth);
-  Expression function(Shape shape, int depth);
-  Expression within(Expression expression) const;
-  std::string jumping_operand(Shape shape);
-  std::string param(const std::string& shape, const std::string& suffix = "");
-  std::string number();
-  Shape any_shape() { return random_.chance(5) ? Shape::Scalar : random_.pick(kVectors); }
-  void line(const std::string& text) { body_ += indent_ + text + "\n"; }
-  std::string fresh(const char* prefix) { return fmt::format("{}{}", prefix, count_++); }
-
-  Program& program_;
-  Random& random_;
-  std::string name_;
-  bool network_;
-  Callable callable_;
-  std::string inputs_, params_, states_text_, body_, outputs_;
-  std::string indent_ = "  ";
-  std::vector<State> states_;
-  std::vector<Variable> variables_;
-  std::vector<Variable> exact_;  // inputs and params
-  std::string index_;            // of the loop around, empty outside
-  int count_ = 0;
-};
-
-std::string BodyWriter::number() {
-  static constexpr std::array kNumbers = {"0.5", "1", "0.3", "2", "1.25", "0.07", "1e-1"};
-  if (!program_.consts.empty() && random_.chance(5)) return random_.pick(program_.consts);
-  return random_.pick(kNumbers);
-}
-
-std::string BodyWriter::param(const std::string& shape, const std::string& suffix) {
-  const std::string name = fresh("p");
-  if (!index_.empty() && random_.chance(2)) {
-    params_ += fmt::format("  param {}[L]: [{}]{}\n", name, shape, suffix);
-    return fmt::format("{}[{}]", name, index_);
-  }
-  if (random_.chance(8)) {
-    params_ += fmt::format("  param {}[2]: [{}]{}\n", name, shape, suffix);
-    return fmt::format("{}[{}]", name, random_.below(2));
-  }
-  params_ += fmt::format("  param {}: [{}]{}\n", name, shape, suffix);
-  return name;
-}
-
-/// Squashed if it is too large.
-Expression BodyWriter::within(Expression expression) const {
-  if (expression.bound <= kMostBound) return expression;
-  return {fmt::format("tanh({})", expression.text), 1};
-}
-
-Expression BodyWriter::leaf(Shape shape) {
-  std::vector<const Variable*> fitting;
-  for (const Variable& variable : variables_) {
-    if (variable.shape == shape) fitting.push_back(&variable);
-  }
-  if (!fitting.empty() && !random_.chance(6)) {
-    const Variable& variable = *random_.pick(fitting);
-    return {variable.text, variable.bound};
-  }
-  if (shape == Shape::Scalar && random_.chance(2)) return {number(), 2};
-  // Better something that varies over time than a param alone.
-  const Variable& other = random_.pick(variables_);
-  if (other.shape != Shape::Scalar && !random_.chance(4)) {
-    const std::string sizes = shape == Shape::Scalar ? text_of(other.shape)
-                                                     : text_of(shape) + ", " + text_of(other.shape);
-    const char* const format = shape == Shape::Scalar ? "dot({}, {})" : "{} @ {}";
-    return within({fmt::format(fmt::runtime(format), param(sizes), other.text),
-                   other.bound * program_.size_of(other.shape) / 2});
-  }
-  return {param(text_of(shape)), 1};
-}
-
-Expression BodyWriter::expression(Shape shape, int depth) {
-  if (depth <= 0) return leaf(shape);
-  switch (random_.below(9)) {
-    case 0:
-    case 1:
-      return within(unary(shape, depth - 1));
-    case 2:
-    case 3:
-      return within(binary(shape, depth - 1));
-    case 4:
-      return within(choice(shape, depth - 1));
-    case 5:
-      return within(shape == Shape::Scalar ? reduction(depth - 1) : product(shape, depth - 1));
-    case 6:
-      return within(structure(shape, depth - 1));
-    case 7:
-      return within(function(shape, depth - 1));
-    default:
-      return leaf(shape);
-  }
-}
-
-Expression BodyWriter::unary(Shape shape, int depth) {
-  struct Function {
-    const char* format;
-    double bound;  // negative: times the operand's
-  };
-  static constexpr std::array kFunctions = {
-      Function{"sigmoid({})", 1},
-      Function{"tanh({})", 1},
-      Function{"relu({})", -1},
-      Function{"sin({})", 1},
-      Function{"cos({})", 1},
-      Function{"erf({})", 1},
-      Function{"softplus({})", -1.2},
-      Function{"silu({})", -1},
-      Function{"gelu({})", -1},
-      Function{"elu({})", -1.2},
-      Function{"abs({})", -1},
-      Function{"-({})", -1},
-      Function{"sqrt(1 + abs({}))", -1},
-      Function{"rsqrt(0.5 + abs({}))", 1.5},
-      Function{"log(0.5 + abs({}))", 3},
-      Function{"log1p(abs({}))", 3},
-      Function{"exp(tanh({}))", 3},
-      Function{"expm1(sigmoid({}))", 2},
-      Function{"clamp({}, -0.5, 2)", 2},
-      Function{"1 / (1.5 + abs({}))", 1},
-      Function{"mish({})", -1},
-      Function{"softsign({})", 1},
-      Function{"logsigmoid({})", -1.2},
-      Function{"leaky_relu({}, 0.1)", -1},
-  };
-  if (random_.chance(8)) {
-    static constexpr std::array kJumps = {"sign({} - 0.3)", "floor({} * 3 + 0.11)",
-                                          "mod({} + 0.01, 0.7)", "round({} * 3 + 0.11)"};
-    return {fmt::format(fmt::runtime(random_.pick(kJumps)), jumping_operand(shape)), 4};
-  }
-  const Function& chosen = random_.pick(kFunctions);
-  const Expression operand = expression(shape, depth);
-  return {fmt::format(fmt::runtime(chosen.format), operand.text),
-          chosen.bound > 0 ? chosen.bound : std::max(1.0, -chosen.bound * operand.bound + 1)};
-}
-
-/// An input or a param as it is.
-std::string BodyWriter::jumping_operand(Shape shape) {
-  std::vector<std::string> fitting;
-  for (const Variable& variable : exact_) {
-    if (variable.shape == shape) fitting.push_back(variable.text);
-  }
-  return fitting.empty() ? param(text_of(shape)) : random_.pick(fitting);
-}
-
-Expression BodyWriter::binary(Shape shape, int depth) {
-  const Shape other = random_.chance(4) ? Shape::Scalar : shape;
-  Expression left = expression(shape, depth);
-  Expression right = expression(other, depth);
-  const bool swap = random_.chance(2);
-  if (swap) std::swap(left, right);
-  switch (random_.below(6)) {
-    case 0:
-    case 1:
-      return {fmt::format("({} + {})", left.text, right.text), left.bound + right.bound};
-    case 2:
-      return {fmt::format("({} - {})", left.text, right.text), left.bound + right.bound};
-    case 3:
-      return {fmt::format("{}({}, {})", random_.chance(2) ? "min" : "max", left.text, right.text),
-              std::max(left.bound, right.bound)};
-    case 4:
-      return {fmt::format("pow(1.1 + sigmoid({}), tanh({}))", left.text, right.text), 2.2};
-    default:
-      return {fmt::format("({}) * ({})", left.text, right.text), left.bound * right.bound};
-  }
-}
-
-Expression BodyWriter::choice(Shape shape, int depth) {
-  static constexpr std::array kComparisons = {"<", "<=", ">", ">=", "!=", "=="};
-  const Shape condition = random_.chance(2) ? Shape::Scalar : shape;
-  const Expression left = expression(shape, depth);
-  const Expression right = expression(shape, depth);
-  return {fmt::format("where({} {} 0.3, {}, {})", jumping_operand(condition),
-                      random_.pick(kComparisons), left.text, right.text),
-          std::max(left.bound, right.bound)};
-}
-
-Expression BodyWriter::reduction(int depth) {
-  const Shape shape = random_.pick(kVectors);
-  const double size = program_.size_of(shape);
-  const Expression operand = expression(shape, depth);
-  switch (random_.below(7)) {
-    case 0:
-      return {fmt::format("sum({})", operand.text), operand.bound * size};
-    case 1:
-      return {fmt::format("mean({})", operand.text), operand.bound};
-    case 2:
-      return {fmt::format("var({})", operand.text), operand.bound * operand.bound};
-    case 3:
-      return {fmt::format("min({})", operand.text), operand.bound};
-    case 4:
-      return {fmt::format("max({})", operand.text), operand.bound};
-    case 5: {
-      const Expression other = expression(shape, depth);
-      return {fmt::format("dot({}, {})", operand.text, other.text),
-              operand.bound * other.bound * size};
-    }
-    default:
-      return {fmt::format("({})[0]", operand.text), operand.bound};
-  }
-}
-
-Expression BodyWriter::product(Shape shape, int depth) {
-  const Shape inner = random_.pick(kVectors);
-  const Expression operand = expression(inner, depth);
-  const std::string out = text_of(shape);
-  const std::string in = text_of(inner);
-  const double bound = operand.bound * program_.size_of(inner) / 2;
-  switch (random_.below(8)) {
-    case 0:
-      return {fmt::format("({}) @ {}", operand.text, param(in + ", " + out)), bound};
-    case 1:
-      if (shape == Shape::I || shape == Shape::HalfH || inner == Shape::I ||
-          inner == Shape::HalfH) {
-        break;
-      }
-      if (random_.chance(2)) {
-        return {fmt::format("({}) @ {}", operand.text, param(in + ", " + out, " blocks N")), bound};
-      }
-      return {fmt::format("{} @ ({})", param(out + ", " + in, " blocks N"), operand.text), bound};
-    case 2:
-      return {fmt::format("transpose({}) @ ({})", param(in + ", " + out), operand.text), bound};
-    case 3: {
-      if (shape != inner) break;
-      const std::string weight = param(out + ", " + out);
-      return {
-          fmt::format("({0} - transpose({0}) - 0.5 * eye({1})) @ ({2})", weight, out, operand.text),
-          2 * bound + operand.bound};
-    }
-    case 4:
-      return {fmt::format("{} @ {} @ ({})", param(out + ", 2"), param("2, " + in), operand.text),
-              bound};
-    case 5:
-      if (shape != Shape::H) break;
-      return {fmt::format("{}[H:] @ ({})", param("2 * H, " + in), operand.text), bound};
-    default:
-      break;
-  }
-  return {fmt::format("{} @ ({})", param(out + ", " + in), operand.text), bound};
-}
-
-Expression BodyWriter::structure(Shape shape, int depth) {
-  const auto part = [&](Shape of, const char* format) {
-    const Expression operand = expression(of, depth);
-    return Expression{fmt::format(fmt::runtime(format), operand.text), operand.bound};
-  };
-  const auto join = [&](Shape of) {
-    const Expression first = expression(of, depth);
-    const Expression second = expression(of, depth);
-    return Expression{fmt::format("concat({}, {})", first.text, second.text),
-                      std::max(first.bound, second.bound)};
-  };
-  switch (shape) {
-    case Shape::Scalar:
-      if (random_.chance(3)) return part(Shape::H, "({})[-1]");
-      return random_.chance(2) ? part(Shape::H, "({})[1]") : part(Shape::TwoH, "({})[H]");
-    case Shape::I:
-      if (random_.chance(3)) return {"cos(range(I))", 1};
-      return random_.chance(2) ? Expression{"zeros(I)", 0} : leaf(shape);
-    case Shape::H:
-      if (random_.chance(3)) return join(Shape::HalfH);
-      if (random_.chance(4)) return part(Shape::H, "concat(zeros(0), ({})[1:], [0.5])");
-      if (random_.chance(4)) return part(Shape::TwoH, "({})[-H:]");
-      return random_.chance(2) ? part(Shape::TwoH, "({})[:H]") : part(Shape::TwoH, "({})[H:]");
-    case Shape::TwoH:
-      return join(Shape::H);
-    case Shape::HalfH:
-      return random_.chance(2) ? part(Shape::H, "({})[H / 2:]")
-                               : part(Shape::TwoH, "({})[H / 2:H]");
-  }
-  return leaf(shape);
-}
-
-Expression BodyWriter::function(Shape shape, int depth) {
-  if (shape != Shape::Scalar && random_.chance(4)) {
-    const Expression operand = expression(shape, depth);
-    // Something that varies within the vector, so that its variance is not all rounding.
-    const std::string spread = fmt::format("{} + {}", operand.text, param(text_of(shape)));
-    switch (random_.below(3)) {
-      case 0:
-        return {fmt::format("softmax({})", spread), 1};
-      case 1:
-        return {fmt::format("rmsnorm({}, {})", spread, param(text_of(shape))), 4};
-      default:
-        return {fmt::format("tanh({} * layernorm({}, {}, {}))", number(), spread,
-                            param(text_of(shape)), param(text_of(shape))),
-                1};
-    }
-  }
-  if (program_.fns.empty()) return leaf(shape);
-  const auto& [name, arguments] = random_.pick(program_.fns);
-  std::string list;
-  for (size_t i = 0; i < arguments; ++i) {
-    list += (i == 0 ? "" : ", ") + expression(shape, depth - 1).text;
-  }
-  return {fmt::format("{}({})", name, list), 2};
-}
 
 void BodyWriter::declare_inputs() {
   std::vector<Shape> shapes = {Shape::I};
@@ -391,6 +57,7 @@ void BodyWriter::declare_states() {
 
 void BodyWriter::statement() {
   if (random_.chance(6)) return loop();
+  if (random_.chance(12)) return values();
   if (!program_.cells.empty() && random_.chance(network_ ? 1 : 4)) return layer();
   const Shape shape = any_shape();
   const Expression value = expression(shape, 3);
@@ -425,6 +92,67 @@ void BodyWriter::loop() {
   index_.clear();
   indent_ = "  ";
   line("}");
+}
+
+/// An array of values, each of which is made of the one before.
+void BodyWriter::values() {
+  const Shape shape = any_shape();
+  const std::string name = fresh("a");
+  line(fmt::format("{}[0] = {}", name, within(expression(shape, 1)).text));
+  line("for n in 0..L {");
+  line(fmt::format("  {0}[n + 1] = tanh({1} - 0.5 * {0}[n])", name, expression(shape, 2).text));
+  line("}");
+  variables_.push_back({name + "[0]", shape, kMostBound});
+  variables_.push_back({name + "[-1]", shape, 1});
+  if (network_ && random_.chance(2)) outputs_ = name;
+}
+
+/// Its name.
+std::string BodyWriter::new_state(Shape shape) {
+  const std::string name = fresh("s");
+  states_text_ += fmt::format("  state {}: [{}]{}\n", name, text_of(shape),
+                              random_.chance(3)   ? " = 0.25"
+                              : random_.chance(3) ? fmt::format(" = {}", param(text_of(shape)))
+                                                  : "");
+  return name;
+}
+
+/// A recurrence without products that may run as a scan: its factors are of inputs alone.
+void BodyWriter::scan() {
+  const std::vector<Variable> others = std::exchange(variables_, exact_);
+  const Shape shape = any_shape();
+  const std::string a = fresh("v");
+  const std::string b = fresh("v");
+  line(fmt::format("{} = {}", a, expression(shape, 2).text));
+  line(fmt::format("{} = tanh({})", b, expression(shape, 2).text));
+  const std::string s = new_state(shape);
+  variables_ = others;
+  switch (random_.below(6)) {
+    case 0:
+      line(fmt::format("{0}[t] = sigmoid({1}) * {0}[t-1] + (1 - sigmoid({1})) * {2}", s, a, b));
+      break;
+    case 1:
+      line(fmt::format("{0}[t] = {2}(0.9 * {0}[t-1], {1})", s, b,
+                       random_.chance(2) ? "max" : "min"));
+      break;
+    case 2:
+      line(fmt::format("{0}[t] = max({0}[t-1] - 0.3 * sigmoid({1}), {2})", s, a, b));
+      break;
+    case 3:
+      line(fmt::format("{0}[t] = {2} - tanh({1}) * {0}[t-1] / 2", s, a, b));
+      break;
+    case 4:
+      line(fmt::format("{0}[t] = where({3} == 1, {2}, {0}[t-1] * cos({1}))", s, a, b, token()));
+      break;
+    default: {  // complex
+      const std::string other = new_state(shape);
+      line(fmt::format("{0}[t] = 0.9 * (cos({2}) * {0}[t-1] - sin({2}) * {1}[t-1]) + {3}", s, other,
+                       a, b));
+      line(fmt::format("{1}[t] = 0.9 * (sin({2}) * {0}[t-1] + cos({2}) * {1}[t-1])", s, other, a));
+      variables_.push_back({fmt::format("tanh({}[t])", other), shape, 1});
+    }
+  }
+  variables_.push_back({fmt::format("tanh({}[t])", s), shape, 1});
 }
 
 /// Rows that one loop reads and another changes, as many as plans keep loops over, or fewer.
@@ -493,6 +221,7 @@ void BodyWriter::layer() {
     const Shape given = shape == Shape::I ? input : shape;
     arguments += (arguments.empty() ? "" : ", ") + expression(given, 1).text;
   }
+  if (callee.token) arguments += ", " + token();
   std::string names;
   std::vector<Variable> results;
   for (const Shape shape : callee.outputs) {
@@ -536,6 +265,13 @@ void BodyWriter::give_states() {
 }
 
 void BodyWriter::choose_outputs() {
+  if (!states_.empty() && random_.chance(3)) {
+    const State& state = random_.pick(states_);
+    if (state.length == 0) {
+      outputs_ = state.name;
+      callable_.outputs.push_back(state.shape);
+    }
+  }
   for (size_t i = 1 + random_.below(2); i > 0; --i) {
     const std::string name = fresh("y");
     const Shape shape = any_shape();
@@ -554,21 +290,22 @@ std::string BodyWriter::write() {
   for (size_t i = 1 + random_.below(4); i > 0; --i) statement();
   if (!network_ && random_.chance(4)) memory();
   if (!network_ && random_.chance(6)) nest();
+  if (!network_ && random_.chance(4)) scan();
   give_states();
   choose_outputs();
-  const bool several = callable_.outputs.size() > 1;
+  const bool several = outputs_.find(',') != std::string::npos;
   return fmt::format("{} {}[I, H, N = 2, L = 2]({}) -> {}{}{} {{\n{}{}{}}}\n",
                      network_ ? "network" : "cell", name_, inputs_, several ? "(" : "", outputs_,
                      several ? ")" : "", states_text_, params_, body_);
 }
 
-}  // namespace
-
 WrittenProgram write_program(uint64_t seed) {
   Program program(seed);
   Random& random = program.random;
-  program.hidden = 2 * (1 + static_cast<int64_t>(random.below(3)));
-  program.input = 1 + static_cast<int64_t>(random.below(5));
+  // Mostly small, sometimes several vectors of a processor and a rest.
+  const bool large = random.chance(5);
+  program.hidden = 2 * (1 + static_cast<int64_t>(random.below(large ? 12 : 3)));
+  program.input = 1 + static_cast<int64_t>(random.below(large ? 20 : 5));
   WrittenProgram result;
   result.dims = {{"I", program.input}, {"H", program.hidden}};
   if (random.chance(3)) {

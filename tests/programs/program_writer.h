@@ -1,6 +1,6 @@
-/// Random well-typed .rnn programs: cells with states, arrays, blocks, delays (of locals too, and up
-/// to 300 steps), slices, derived weights, cells within cells, and networks with loops and reversed
-/// layers.
+/// Random well-typed .rnn programs: cells with states, arrays, blocks, delays (of locals too, and
+/// up to 300 steps), slices, derived weights, tables and inputs of integers, numbers of steps,
+/// recurrences that can be scans, cells within cells, and networks with loops and reversed layers.
 #pragma once
 
 #include <cstdint>
