@@ -138,7 +138,8 @@ TEST(EmulatorWarps, MultiplyTilesAsLoopsDo) {
     for (size_t row = 0; row < 16; ++row) {
       for (size_t column = 0; column < 8; ++column) {
         float& sum = expected[row * 8 + column];
-        sum = static_cast<float>(1 + row / 8 * 2 + column % 2);
+        const size_t number = row / 8 * 2 + column % 2;
+        sum = static_cast<float>(1 + number);
         for (size_t k = 0; k < depth; ++k) sum += a[row * depth + k] * b[column * depth + k];
       }
     }
