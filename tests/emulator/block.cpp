@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cstring>
 
 #include "ir/base/dtype.h"
 
@@ -58,14 +59,14 @@ float element(unsigned word, unsigned half) {
 /// a, row i of b transposed, and of the sums columns 2j and 2j + 1. Its words along k are j and
 /// j + 4.
 template <WarpWork Work>
-void multiply(const Warp& warp) {
+void multiply(const std::array<LaneWork*, 32>& lanes) {
   constexpr unsigned kPerWord = Work == WarpWork::MultiplyTf32 ? 1 : 2;
   constexpr unsigned kDepth = 8 * kPerWord;
   float a[16][kDepth];
   using Row [[gnu::vector_size(8 * sizeof(float))]] = float;
-  Row b[kDepth];
+  float b[kDepth][8];
   for (unsigned lane = 0; lane < 32; ++lane) {
-    const LaneWork& own = *warp.lanes[lane]->work;
+    const LaneWork& own = *lanes[lane];
     const unsigned i = lane / 4;
     for (unsigned half = 0; half < kPerWord; ++half) {
       const unsigned low = lane % 4 * kPerWord + half;
@@ -78,13 +79,60 @@ void multiply(const Warp& warp) {
       b[high][i] = element<Work>(*own.b[1], half);
     }
   }
+  Row columns[kDepth];
+  std::memcpy(columns, b, sizeof(b));
+  float sums[16][8];
   for (unsigned i = 0; i < 16; ++i) {
-    Row sums = {};
-    for (unsigned k = 0; k < kDepth; ++k) sums += a[i][k] * b[k];
-    for (unsigned j = 0; j < 8; ++j) {
-      warp.lanes[i % 8 * 4 + j / 2]->work->sum[i / 8 * 2 + j % 2] += sums[j];
-    }
+    Row row = {};
+    for (unsigned k = 0; k < kDepth; ++k) row += a[i][k] * columns[k];
+    std::memcpy(sums[i], &row, sizeof(row));
   }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    float* const sum = lanes[lane]->sum;
+    for (unsigned j = 0; j < 4; ++j) sum[j] += sums[lane / 4 + j / 2 * 8][lane % 4 * 2 + j % 2];
+  }
+}
+
+/// rnnc_multiply_parts of ptx.cuh, whose three products follow one another in a warp: of the small
+/// parts with the large ones to the small sums, of the large ones to the large sums.
+void multiply_parts(const std::array<LaneWork*, 32>& lanes) {
+  struct Parts {
+    unsigned a[2][4], b[2][2];  // large, small
+  };
+  const auto split = [](unsigned word, unsigned& large, unsigned& small) {
+    large = (word + 0x1000U) & 0xffffe000U;
+    small = std::bit_cast<unsigned>(std::bit_cast<float>(word) - std::bit_cast<float>(large));
+  };
+  std::array<Parts, 32> parts;
+  std::array<LaneWork, 32> works;
+  std::array<LaneWork*, 32> pointers;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const LaneWork& own = *lanes[lane];
+    Parts& here = parts[lane];
+    for (unsigned i = 0; i < 4; ++i) split(*own.a[i], here.a[0][i], here.a[1][i]);
+    for (unsigned i = 0; i < 2; ++i) split(*own.b[i], here.b[0][i], here.b[1][i]);
+    pointers[lane] = &works[lane];
+  }
+  constexpr unsigned kPartOfA[] = {0, 1, 0};
+  constexpr unsigned kPartOfB[] = {1, 0, 0};
+  for (unsigned product = 0; product < 3; ++product) {
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      LaneWork& work = works[lane];
+      for (unsigned i = 0; i < 4; ++i) work.a[i] = &parts[lane].a[kPartOfA[product]][i];
+      for (unsigned i = 0; i < 2; ++i) work.b[i] = &parts[lane].b[kPartOfB[product]][i];
+      work.sum = product < 2 ? lanes[lane]->small : lanes[lane]->sum;
+    }
+    multiply<WarpWork::MultiplyTf32>(pointers);
+  }
+}
+
+void do_product(const Warp& warp, WarpWork work) {
+  std::array<LaneWork*, 32> lanes;
+  for (unsigned lane = 0; lane < 32; ++lane) lanes[lane] = warp.lanes[lane]->work;
+  if (work == WarpWork::MultiplyBf16) multiply<WarpWork::MultiplyBf16>(lanes);
+  if (work == WarpWork::MultiplyF16) multiply<WarpWork::MultiplyF16>(lanes);
+  if (work == WarpWork::MultiplyTf32) multiply<WarpWork::MultiplyTf32>(lanes);
+  if (work == WarpWork::MultiplyParts) multiply_parts(lanes);
 }
 
 }  // namespace
@@ -161,9 +209,7 @@ void do_warp_work(Warp& warp, unsigned lanes) {
       warp.lanes[static_cast<unsigned>(std::countr_zero(rest))]->work->result = ballot;
     }
   }
-  if (work == WarpWork::MultiplyBf16) multiply<WarpWork::MultiplyBf16>(warp);
-  if (work == WarpWork::MultiplyF16) multiply<WarpWork::MultiplyF16>(warp);
-  if (work == WarpWork::MultiplyTf32) multiply<WarpWork::MultiplyTf32>(warp);
+  if (work >= WarpWork::MultiplyBf16) do_product(warp, work);
 }
 
 }  // namespace rnnc::emulator

@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -83,50 +84,77 @@ struct Product {
   bool tf32() const { return operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
 
   void run() const {
-    Matrix columns(static_cast<size_t>(depth() * ((width() + kTogether - 1) / kTogether)));
-    std::vector<float> row(static_cast<size_t>(depth()));
+    std::vector<Rows> rows(static_cast<size_t>(depth()));
+    const int64_t groups = (width() + kColumns - 1) / kColumns;
+    std::vector<Columns> columns(static_cast<size_t>(depth() * groups));
     for (int64_t block = 0; block < d.blocks; ++block) {
       load_columns(block, columns);
-      for (int64_t i = 0; i < static_cast<int64_t>(d.rows); ++i) {
-        for (int64_t k = 0; k < depth(); ++k) {
-          const int64_t at = operation.left_transposed != 0 ? k + i * a.stride : i + k * a.stride;
-          row[static_cast<size_t>(k)] = load(left, a.type, block * a.block_offset + at, tf32());
-        }
-        multiply_row(block, i, row, columns);
+      for (int64_t first = 0; first < static_cast<int64_t>(d.rows); first += kRows) {
+        load_rows(block, first, rows);
+        multiply_rows(block, first, rows, columns);
       }
     }
   }
 
  private:
-  static constexpr int64_t kTogether = 16;
-  using Columns [[gnu::vector_size(kTogether * sizeof(float))]] = float;  // elements of as many
-  using Matrix = std::vector<Columns>;  // [columns / kTogether][depth]; zeros after the last
+  // Rows and columns are loaded and multiplied some at a time: elements that lie far apart from the
+  // next along k lie beside those of other rows or columns, and sums stay in registers.
+  static constexpr int64_t kRows = 8;
+  static constexpr int64_t kColumns = 4;
+  using Rows = std::array<float, kRows>;                                 // at one place along k
+  using Columns [[gnu::vector_size(kColumns * sizeof(float))]] = float;  // likewise
 
-  void load_columns(int64_t block, Matrix& columns) const {
-    for (int64_t j = 0; j < width(); ++j) {
-      for (int64_t k = 0; k < depth(); ++k) {
-        const int64_t at = operation.right_transposed != 0 ? j + k * b.stride : k + j * b.stride;
-        columns[static_cast<size_t>(j / kTogether * depth() + k)][j % kTogether] =
-            load(right, b.type, block * b.block_offset + at, tf32());
+  void load_rows(int64_t block, int64_t first, std::vector<Rows>& rows) const {
+    const int64_t count = std::min(kRows, static_cast<int64_t>(d.rows) - first);
+    for (int64_t k = 0; k < depth(); ++k) {
+      Rows& here = rows[static_cast<size_t>(k)];
+      here = {};
+      for (int64_t i = first; i < first + count; ++i) {
+        const int64_t at = operation.left_transposed != 0 ? k + i * a.stride : i + k * a.stride;
+        here[static_cast<size_t>(i - first)] =
+            load(left, a.type, block * a.block_offset + at, tf32());
       }
     }
   }
 
-  /// Along k one after the other, in f32.
-  void multiply_row(int64_t block, int64_t i, const std::vector<float>& row,
-                    const Matrix& columns) const {
-    const int64_t end = static_cast<int64_t>(d.columns) - (unfinished ? 1 : 0);
-    for (int64_t first = 0; first < end; first += kTogether) {
-      const Columns* const group = columns.data() + first / kTogether * depth();
-      Columns sums = {};
-      for (size_t k = 0; k < row.size(); ++k) sums += row[k] * group[k];
-      for (int64_t j = first; j < std::min(first + kTogether, end); ++j) {
-        const int64_t at = block * d.block_offset + i + j * d.stride;
-        const float before = beta != 0 ? load(result, d.type, at, /*tf32=*/false) : 0;
-        const float sum = sums[j - first];
-        store(result, d.type, at, alpha * sum + (beta != 0 ? beta * before : 0));
+  /// [width / kColumns][depth]; zeros after the last column.
+  void load_columns(int64_t block, std::vector<Columns>& columns) const {
+    for (int64_t first = 0; first < width(); first += kColumns) {
+      const int64_t count = std::min(kColumns, width() - first);
+      for (int64_t k = 0; k < depth(); ++k) {
+        std::array<float, kColumns> here = {};
+        for (int64_t j = first; j < first + count; ++j) {
+          const int64_t at = operation.right_transposed != 0 ? j + k * b.stride : k + j * b.stride;
+          here[static_cast<size_t>(j - first)] =
+              load(right, b.type, block * b.block_offset + at, tf32());
+        }
+        columns[static_cast<size_t>(first / kColumns * depth() + k)] = std::bit_cast<Columns>(here);
       }
     }
+  }
+
+  /// Each sum along k one after the other, in f32.
+  void multiply_rows(int64_t block, int64_t first_row, const std::vector<Rows>& rows,
+                     const std::vector<Columns>& columns) const {
+    const int64_t end = static_cast<int64_t>(d.columns) - (unfinished ? 1 : 0);
+    const int64_t count = std::min(kRows, static_cast<int64_t>(d.rows) - first_row);
+    for (int64_t first = 0; first < end; first += kColumns) {
+      const Columns* const group = columns.data() + first / kColumns * depth();
+      Columns sums[kRows] = {};
+      for (size_t k = 0; k < rows.size(); ++k) {
+        for (size_t i = 0; i < kRows; ++i) sums[i] += rows[k][i] * group[k];
+      }
+      for (int64_t j = first; j < std::min(first + kColumns, end); ++j) {
+        for (int64_t i = 0; i < count; ++i) {
+          finish(block * d.block_offset + first_row + i + j * d.stride, sums[i][j - first]);
+        }
+      }
+    }
+  }
+
+  void finish(int64_t at, float sum) const {
+    const float before = beta != 0 ? load(result, d.type, at, /*tf32=*/false) : 0;
+    store(result, d.type, at, alpha * sum + (beta != 0 ? beta * before : 0));
   }
 };
 

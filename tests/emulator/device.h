@@ -244,6 +244,16 @@ static inline unsigned rnnc_kept(unsigned address) {
   return address;
 }
 
+static inline void rnnc_emulated_multiply(rnnc::emulator::LaneWork& work, const unsigned* low,
+                                          const unsigned* high, const unsigned* b) {
+  work.a[0] = low;
+  work.a[1] = high;
+  work.a[2] = low + 1;
+  work.a[3] = high + 1;
+  work.b[0] = b;
+  work.b[1] = b + 1;
+  rnnc::emulator::machine->sync_warp(work);
+}
 template <rnnc_engine Engine>
 static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const unsigned* high,
                                       const unsigned* b) {
@@ -252,30 +262,16 @@ static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const uns
   work.work = Engine == rnnc_engine::bf16  ? WarpWork::MultiplyBf16
               : Engine == rnnc_engine::f16 ? WarpWork::MultiplyF16
                                            : WarpWork::MultiplyTf32;
-  work.a[0] = low;
-  work.a[1] = high;
-  work.a[2] = low + 1;
-  work.a[3] = high + 1;
-  work.b[0] = b;
-  work.b[1] = b + 1;
   work.sum = sum;
-  rnnc::emulator::machine->sync_warp(work);
+  rnnc_emulated_multiply(work, low, high, b);
 }
-
 static inline void rnnc_multiply_parts(float* large, float* small, const unsigned* low,
                                        const unsigned* high, const unsigned* b) {
-  unsigned parts[2][3][2];  // large, small; of low, high, b
-  const unsigned* const words[3] = {low, high, b};
-  for (int of = 0; of < 3; ++of) {
-    for (int i = 0; i < 2; ++i) {
-      parts[0][of][i] = (words[of][i] + 0x1000u) & 0xffffe000u;
-      parts[1][of][i] =
-          __float_as_uint(__uint_as_float(words[of][i]) - __uint_as_float(parts[0][of][i]));
-    }
-  }
-  rnnc_multiply_tile<rnnc_engine::tf32>(small, parts[0][0], parts[0][1], parts[1][2]);
-  rnnc_multiply_tile<rnnc_engine::tf32>(small, parts[1][0], parts[1][1], parts[0][2]);
-  rnnc_multiply_tile<rnnc_engine::tf32>(large, parts[0][0], parts[0][1], parts[0][2]);
+  rnnc::emulator::LaneWork work;
+  work.work = rnnc::emulator::WarpWork::MultiplyParts;
+  work.sum = large;
+  work.small = small;
+  rnnc_emulated_multiply(work, low, high, b);
 }
 
 template <int Bytes>

@@ -25,7 +25,16 @@ inline constexpr unsigned kStaticShared = 256 * 1024;
 inline constexpr unsigned kClusterRankShift = 24;
 
 /// What the lanes of a warp do together. The lane that comes last does it for all.
-enum class WarpWork { Sync, Shuffle, Ballot, MultiplyBf16, MultiplyF16, MultiplyTf32 };
+enum class WarpWork {
+  Sync,
+  Shuffle,
+  Ballot,
+  // Products, of all lanes.
+  MultiplyBf16,
+  MultiplyF16,
+  MultiplyTf32,
+  MultiplyParts,
+};
 struct LaneWork {
   WarpWork work = WarpWork::Sync;
   unsigned lanes = 0xffffffffu;
@@ -37,6 +46,7 @@ struct LaneWork {
   const unsigned* a[4] = {};
   const unsigned* b[2] = {};
   float* sum = nullptr;
+  float* small = nullptr;  // MultiplyParts: sums of what has a small factor
 };
 
 /// What a thread can ask for; all that waits lets other threads run.

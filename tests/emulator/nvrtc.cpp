@@ -2,7 +2,9 @@
 // 1. Preprocess the unit, as for sm_90, with the functions of ptx.cuh left to device.h.
 // 2. Say in C++ what is said in CUDA alone: variables in shared memory become references to a place
 //    in the block's memory, large parameters references, and a table names the kernels.
-// 3. Compile that to a shared object, unless one of the same text has been kept.
+// 3. Compile that to a shared object, unless one of the same text has been kept. Which one a source
+//    comes to is kept, too, as long as this library stays as it is: steps 1 and 2 take a while.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <nvrtc.h>
 #include <unistd.h>
@@ -129,13 +131,43 @@ std::string compiler_options() {
       kSources.string());
 }
 
-/// Step 3. Renamed when it is whole: other processes may look for the same.
-bool compile_object(const Folder& folder, const std::string& text, std::string& object,
-                    std::string& log) {
-  const std::string all = kCompiler + compiler_options() + headers() + text;
-  const XXH128_hash_t hash = XXH3_128bits(all.data(), all.size());
-  const fs::path kept = kKept / fmt::format("{:016x}{:016x}.so", hash.high64, hash.low64);
-  object = read_file(kept);
+std::string hash_of(const std::string& text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+/// Renamed when it is whole: other processes may look for the same.
+void keep(const fs::path& path, const std::string& text) {
+  std::error_code ignored;
+  fs::create_directories(kKept, ignored);
+  const fs::path mine = fmt::format("{}.{}", path.string(), getpid());
+  std::ofstream(mine, std::ios::binary) << text;
+  fs::rename(mine, path, ignored);
+}
+
+fs::path kept_object(const std::string& hash) {
+  return kKept / (hash + ".so");
+}
+
+/// Of the library that this source is part of.
+const std::string& hash_of_library() {
+  static const std::string hash = [] {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<const void*>(&hash_of_library), &info) == 0) std::abort();
+    return hash_of(read_file(info.dli_fname));
+  }();
+  return hash;
+}
+
+/// Holds the hash of the object that a source comes to.
+fs::path kept_hash(const std::string& source) {
+  return kKept / (hash_of(hash_of_library() + compiler_options() + headers() + source) + ".hash");
+}
+
+/// Step 3, with the object's hash.
+bool compile_object(const Folder& folder, const std::string& text, const std::string& hash,
+                    std::string& object, std::string& log) {
+  object = read_file(kept_object(hash));
   if (!object.empty()) return true;
   const fs::path input = folder.file("unit.cpp");
   const fs::path output = folder.file("unit.so");
@@ -144,11 +176,24 @@ bool compile_object(const Folder& folder, const std::string& text, std::string& 
       fmt::format("{} -o '{}' '{}'", compiler_options(), output.string(), input.string());
   if (!compile(folder, options, log)) return false;
   object = read_file(output);
-  std::error_code ignored;
-  fs::create_directories(kKept, ignored);
-  const fs::path mine = fmt::format("{}.{}", kept.string(), getpid());
-  std::ofstream(mine, std::ios::binary) << object;
-  fs::rename(mine, kept, ignored);
+  keep(kept_object(hash), object);
+  return true;
+}
+
+/// All steps.
+bool compile_unit(const std::string& source, std::string& object, std::string& log) {
+  const fs::path known = kept_hash(source);
+  if (const std::string hash = read_file(known); !hash.empty()) {
+    object = read_file(kept_object(hash));
+    if (!object.empty()) return true;
+  }
+  const Folder folder;
+  std::string text;
+  if (!preprocess(folder, source, text, log)) return false;
+  text = as_cpp(text);
+  const std::string hash = hash_of(kCompiler + compiler_options() + headers() + text);
+  if (!compile_object(folder, text, hash, object, log)) return false;
+  keep(known, hash);
   return true;
 }
 
@@ -204,13 +249,8 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 }
 
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
-  const Folder folder;
-  std::string text;
   std::string object;
-  if (!preprocess(folder, program->source, text, program->log) ||
-      !compile_object(folder, as_cpp(text), object, program->log)) {
-    return NVRTC_ERROR_COMPILATION;
-  }
+  if (!compile_unit(program->source, object, program->log)) return NVRTC_ERROR_COMPILATION;
   program->image = rnnc::emulator::make_image(object);
   return NVRTC_SUCCESS;
 }

@@ -138,12 +138,54 @@ TEST(EmulatorWarps, MultiplyTilesAsLoopsDo) {
     for (size_t row = 0; row < 16; ++row) {
       for (size_t column = 0; column < 8; ++column) {
         float& sum = expected[row * 8 + column];
-        sum = static_cast<float>(1 + row / 8 * 2 + column % 2);
+        const size_t number = row / 8 * 2 + column % 2;
+        sum = static_cast<float>(1 + number);
         for (size_t k = 0; k < depth; ++k) sum += a[row * depth + k] * b[column * depth + k];
       }
     }
     EXPECT_EQ(out.get(), expected);
   }
+}
+
+TEST(EmulatorWarps, MultiplyPartsOfSplitNumbers) {
+  const EmulatedUnit unit(R"(
+    extern "C" __global__ void parts(const unsigned* a, const unsigned* b, float* out) {
+      const unsigned i = threadIdx.x / 4, j = threadIdx.x % 4;
+      float large[4] = {1, 2, 3, 4}, small[4] = {5, 6, 7, 8};
+      rnnc_multiply_parts(large, small, a + i * 8 + j * 2, a + (i + 8) * 8 + j * 2,
+                          b + i * 8 + j * 2);
+      for (int s = 0; s < 4; ++s) {
+        out[(i + s / 2 * 8) * 8 + j * 2 + s % 2] = large[s];
+        out[128 + (i + s / 2 * 8) * 8 + j * 2 + s % 2] = small[s];
+      }
+    })");
+  const auto large = [](size_t i) { return static_cast<float>(8 + i * 7 % 5); };
+  const auto small = [](size_t i) { return static_cast<float>(i * 5 % 3) * 0x1p-12F; };
+  std::vector<float> a(128);
+  std::vector<float> b(64);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = large(i) + small(i);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = large(i + 3) + small(i + 1);
+  const DeviceNumbers<float> left(a);
+  const DeviceNumbers<float> right(b);
+  const DeviceNumbers<float> out(std::vector<float>(256));
+  ASSERT_EQ(unit.launch("parts", {}, left.data(), right.data(), out.data()), cudaSuccess);
+  std::vector<float> expected(256);
+  for (size_t row = 0; row < 16; ++row) {
+    for (size_t column = 0; column < 8; ++column) {
+      const size_t sum = row / 8 * 2 + column % 2;
+      float& of_large = expected[row * 8 + column];
+      float& of_small = expected[128 + row * 8 + column];
+      of_large = static_cast<float>(1 + sum);
+      of_small = static_cast<float>(5 + sum);
+      for (size_t k = 0; k < 8; ++k) {
+        const size_t i = row * 8 + k;
+        const size_t j = column * 8 + k;
+        of_large += large(i) * large(j + 3);
+        of_small += large(i) * small(j + 1) + small(i) * large(j + 3);
+      }
+    }
+  }
+  EXPECT_EQ(out.get(), expected);
 }
 
 // ---- What may happen early or late ----
