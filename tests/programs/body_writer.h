@@ -14,7 +14,7 @@ namespace rnnc::test {
 
 class BodyWriter {
  public:
-  BodyWriter(Program& program, std::string name, bool network)
+  BodyWriter(DrawnProgram& program, std::string name, bool network)
       : program_(program), random_(program.random), name_(std::move(name)), network_(network) {}
 
   std::string write();
@@ -61,7 +61,7 @@ class BodyWriter {
   void line(const std::string& text) { body_ += indent_ + text + "\n"; }
   std::string fresh(const char* prefix) { return fmt::format("{}{}", prefix, count_++); }
 
-  Program& program_;
+  DrawnProgram& program_;
   Random& random_;
   std::string name_;
   bool network_;

@@ -57,8 +57,8 @@ class Random {
 };
 
 /// What all definitions of a program share.
-struct Program {
-  explicit Program(uint64_t seed) : random(seed) {}
+struct DrawnProgram {
+  explicit DrawnProgram(uint64_t seed) : random(seed) {}
   Random random;
   int64_t input = 1;   // I
   int64_t hidden = 2;  // H

@@ -300,7 +300,7 @@ std::string BodyWriter::write() {
 }
 
 WrittenProgram write_program(uint64_t seed) {
-  Program program(seed);
+  DrawnProgram program(seed);
   Random& random = program.random;
   // Mostly small, sometimes several vectors of a processor and a rest.
   const bool large = random.chance(5);
