@@ -21,6 +21,17 @@ Slices slices_of(const Plan& plan, const Stage& stage,
   return slices.any_barrier() ? make_slices(plan, stage, launches, false, 1) : slices;
 }
 
+class Stopwatch {
+ public:
+  double nanoseconds() const {
+    return std::chrono::duration<double, std::nano>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
 }  // namespace
 
 void Sharing::shared(int64_t steps, int64_t late, double nanoseconds) {
@@ -28,12 +39,14 @@ void Sharing::shared(int64_t steps, int64_t late, double nanoseconds) {
     next_alone_ = kFewTimes;
     return;
   }
+  if (nanoseconds <= alone_nanoseconds_) return;
   alone_ = next_alone_;
   next_alone_ = std::min(2 * next_alone_, kManyTimes);
   shared_nanoseconds_ = nanoseconds;
 }
 
 void Sharing::alone(double nanoseconds) {
+  alone_nanoseconds_ = nanoseconds;
   alone_ = nanoseconds < shared_nanoseconds_ ? alone_ - 1 : 0;
 }
 
@@ -68,7 +81,7 @@ void StepStage::run(const Crew& crew, const Addresses& addresses, const ThreadSc
   const LaunchTimer timer(
       is_one ? times_ : nullptr,
       {.stage = stage_, .first_step = start.order(), .steps = steps, .thread = crew.thread});
-  const Run run = {addresses, scratch, start, steps};
+  Run run = {addresses, scratch, start, steps};
   const auto count = static_cast<int64_t>(slices_.parts.size());
   if (crew.pool == nullptr || count == 1 || (barrier_ && crew.pool->started() < count)) {
     run_slice(whole_, run, 0, crew.thread);
@@ -79,22 +92,27 @@ void StepStage::run(const Crew& crew, const Addresses& addresses, const ThreadSc
                    [&](int64_t slice, int thread) { run_slice(slices_, run, slice, thread); });
     return;
   }
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  const auto nanoseconds = [&] {
-    const std::chrono::duration<double, std::nano> time = Clock::now() - begin;
-    return time.count() / static_cast<double>(steps);
-  };
   if (sharing_.is_off()) {
-    run_slice(whole_, run, 0, crew.thread);
-    sharing_.alone(nanoseconds());
-    return;
+    Run part = run;
+    part.steps = std::min(steps, Sharing::kTrialSteps);
+    const Stopwatch stopwatch;
+    run_slice(whole_, part, 0, crew.thread);
+    sharing_.alone(stopwatch.nanoseconds() / static_cast<double>(part.steps));
+    run.start.step += part.steps;
+    run.steps -= part.steps;
+    if (run.steps == 0) return;
+    if (sharing_.is_off()) {
+      run_slice(whole_, run, 0, crew.thread);
+      return;
+    }
   }
   std::atomic<int64_t> late = -count;  // a thread that wakes up is late once
+  const Stopwatch stopwatch;
   crew.pool->run(count, [&](int64_t slice, int thread) {
     late.fetch_add(run_slice(slices_, run, slice, thread));
   });
-  sharing_.shared(steps, late, nanoseconds());
+  sharing_.shared(run.steps, late / count,
+                  stopwatch.nanoseconds() / static_cast<double>(run.steps));
 }
 
 int64_t StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, int thread) {

@@ -15,9 +15,13 @@ namespace rnnc::cpu {
 /// the processors too, each wait is for a thread's turn: milliseconds instead of one.
 class Sharing {
  public:
-  /// Whether the next steps are better done by one thread.
+  /// Steps of one thread that tell how long it takes.
+  static constexpr int64_t kTrialSteps = 8;
+
+  /// Whether the next steps are better done by one thread, or tried so.
   bool is_off() const { return alone_ > 0; }
-  /// So many steps were shared, in so many nanoseconds each; of `late` a slice had to wait long.
+  /// So many steps were shared, in so many nanoseconds each; of `late` the mean slice had to wait
+  /// long. Sharing stays on if one thread was slower still when that was last tried.
   void shared(int64_t steps, int64_t late, double nanoseconds);
   /// Steps were done by one thread, since sharing is off.
   void alone(double nanoseconds);
@@ -30,6 +34,7 @@ class Sharing {
   int alone_ = 0;  // times that sharing is off
   int next_alone_ = kFewTimes;
   double shared_nanoseconds_ = 0;  // when it was turned off
+  double alone_nanoseconds_ = 0;   // as last measured; nothing is known at first
 };
 
 class StepStage : public ChunkStage {

@@ -38,6 +38,10 @@ TEST(Sharing, GoesOnWhereOneThreadIsSlowerStill) {
   Sharing sharing;
   sharing.shared(64, 64, 1000);
   EXPECT_EQ(times_off(sharing, 1001), 1);
+  sharing.shared(64, 64, 1000);
+  EXPECT_FALSE(sharing.is_off()) << "what one thread takes is known";
+  sharing.shared(64, 64, 2000);
+  EXPECT_TRUE(sharing.is_off()) << "threads are slower than one now";
 }
 
 }  // namespace
