@@ -31,10 +31,10 @@
 #include "passes/persistent/resident.h"
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/direct_stores.h"
 #include "passes/plan/earlier_totals.h"
 #include "passes/plan/long_products.h"
 #include "passes/plan/merge_totals.h"
-#include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/pad_totals.h"
@@ -367,8 +367,8 @@ Status pad(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
-Status narrow(Plan& plan) {
-  run_narrow_products(plan);
+Status store_directly(Plan& plan, const PlanOptions& options) {
+  run_direct_stores(plan, /*products=*/writes_narrow(options));
   return {};
 }
 
@@ -444,7 +444,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
       // Behind the pads, which are made for what products write as it is.
-      {"narrow", [&] { return narrow(plan); }, writes_narrow(options)},
+      {"direct", [&] { return store_directly(plan, options); }, passes.has(Pass::Epilogue)},
       // Of rows as they are: neither split nor padded.
       {"earlier", [&] { return read_earlier(plan, options); },
        passes.has(Pass::Merge) && passes.has(Pass::Pad)},

@@ -354,7 +354,7 @@ struct MaskLaunch {
   friend bool operator==(const MaskLaunch&, const MaskLaunch&) = default;
 };
 
-/// Takes rows of a table (Sequence stages only): row (t, b) of target, a Chunk buffer, becomes row
+/// Takes rows of a table (Sequence stages only): row (t, b) of target, which has steps, becomes row
 /// i of the table, i being `index` at (t, b), or zeros where that is not one of its `count` rows.
 /// The table is Invariant, `count` rows of `width` elements one behind the other, of target's
 /// dtype; `index` is of i32.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 
 namespace rnnc::cpu {
 namespace {
@@ -37,12 +38,14 @@ class Stopwatch {
 void Sharing::shared(int64_t steps, int64_t late, double nanoseconds) {
   if (late <= steps / kFewSteps) {
     next_alone_ = kFewTimes;
+    shared_nanoseconds_ = nanoseconds;
     return;
   }
-  if (nanoseconds <= alone_nanoseconds_) return;
+  const double before = shared_nanoseconds_ > 0 ? shared_nanoseconds_ : nanoseconds;
+  shared_nanoseconds_ = std::sqrt(before * nanoseconds);
+  if (shared_nanoseconds_ <= alone_nanoseconds_) return;
   alone_ = next_alone_;
   next_alone_ = std::min(2 * next_alone_, kManyTimes);
-  shared_nanoseconds_ = nanoseconds;
 }
 
 void Sharing::alone(double nanoseconds) {

@@ -21,7 +21,8 @@ class Sharing {
   /// Whether the next steps are better done by one thread, or tried so.
   bool is_off() const { return alone_ > 0; }
   /// So many steps were shared, in so many nanoseconds each; of `late` the mean slice had to wait
-  /// long. Sharing stays on if one thread was slower still when that was last tried.
+  /// long. Sharing stays on if one thread was slower still when that was last tried; what a late
+  /// run took counts as much as the runs before it, lest an accident in a fast one decides.
   void shared(int64_t steps, int64_t late, double nanoseconds);
   /// Steps were done by one thread, since sharing is off.
   void alone(double nanoseconds);
@@ -33,7 +34,7 @@ class Sharing {
 
   int alone_ = 0;  // times that sharing is off
   int next_alone_ = kFewTimes;
-  double shared_nanoseconds_ = 0;  // when it was turned off
+  double shared_nanoseconds_ = 0;  // of late runs the geometric mean with those before
   double alone_nanoseconds_ = 0;   // as last measured; nothing is known at first
 };
 

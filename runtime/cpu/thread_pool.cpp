@@ -79,7 +79,8 @@ void ThreadPool::run(int64_t units, Work work, const void* context) {
 }
 
 /// False: nothing of it is done. A thread that finds nothing of its own left is asleep, or shares
-/// its processor with others: then jobs follow without, the more the more often that was so.
+/// its processor with others: where those are many, jobs follow without, the more the more often
+/// that was so.
 bool ThreadPool::run_with_openmp(uint32_t job, int64_t units) {
   if (jobs_alone_ > 0) {
     --jobs_alone_;
@@ -96,7 +97,8 @@ bool ThreadPool::run_with_openmp(uint32_t job, int64_t units) {
     if (own.pool.take_units(own.job, thread) > 0) own.workers.fetch_add(1);
   };
   const bool is_done = openmp_->run(threads_, work, &share);
-  if (is_done && share.workers.load() == std::min<int64_t>(units, threads_)) {
+  const int64_t wanted = std::min<int64_t>(units, threads_);
+  if (is_done && 4 * share.workers.load() >= 3 * wanted) {
     next_jobs_alone_ = kFewJobs;
   } else {
     jobs_alone_ = next_jobs_alone_;

@@ -29,7 +29,7 @@ TEST(Sharing, IsTriedAgainMoreRarelyTheOftenerItFails) {
     sharing.shared(64, 9, 1000);
     EXPECT_EQ(times_off(sharing, 500), times);
   }
-  sharing.shared(64, 0, 100);
+  sharing.shared(64, 0, 1000);
   sharing.shared(64, 64, 1000);
   EXPECT_EQ(times_off(sharing, 500), 4) << "it had gone well in between";
 }
@@ -42,6 +42,17 @@ TEST(Sharing, GoesOnWhereOneThreadIsSlowerStill) {
   EXPECT_FALSE(sharing.is_off()) << "what one thread takes is known";
   sharing.shared(64, 64, 2000);
   EXPECT_TRUE(sharing.is_off()) << "threads are slower than one now";
+}
+
+TEST(Sharing, GoesOnAfterAnAccident) {
+  Sharing sharing;
+  sharing.shared(64, 64, 100);
+  EXPECT_EQ(times_off(sharing, 300), 1);
+  sharing.shared(64, 0, 100);
+  sharing.shared(64, 64, 800);
+  EXPECT_FALSE(sharing.is_off());
+  sharing.shared(64, 64, 800);
+  EXPECT_TRUE(sharing.is_off()) << "it was no accident";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "ir/plan/plan_parse.h"
 #include "tests/support/reference/plan_executor.h"
 
 namespace rnnc {
@@ -279,6 +280,39 @@ TEST(PlanVerify, SequencesInTheWorkspace) {
             "none");
 }
 
+// Only what a stage that lags behind reads of a row has to be there.
+TEST(PlanVerify, PartsOfRowsThatAreReadLate) {
+  constexpr std::string_view kText = R"(plan Late: f32, batch 1, chunk 2
+memory: workspace 256 bytes, program 0 bytes
+buffers:
+  b0 x: f32 caller input, steps x 2, slot 0
+  b1 y: f32 caller output, steps x 2, slot 0
+  b2 sums: f32 workspace temporary, chunk x 4, history 2, at 0, 64 bytes
+kernels:
+  k0 moved: rows of 2
+    a0: in f32 vector
+    a1: out f32 vector
+    %0 = load a0 : vector
+    store a1, %0
+stages:
+  sequence:
+    k0(b0, b2[0:2])
+  sequence, lag 1:
+    k0(b2[t-2, {}], b1)
+states:
+)";
+  const auto verified = [&](std::string_view columns) {
+    std::string text(kText);
+    text.replace(text.find("{}"), 2, columns);
+    const Result<Plan> plan = parse_plan(text);
+    EXPECT_TRUE(plan) << plan.error().message;
+    const Status status = plan ? verify(*plan) : Status();
+    return status ? "fine" : status.error().message;
+  };
+  EXPECT_EQ(verified("0:2"), "fine");
+  EXPECT_EQ(verified("2:4"), "stage 1: launch 0: sums is read before it is written");
+}
+
 TEST(PlanVerify, Sweeps) {
   EXPECT_EQ(complaint([](Plan& p) { p.sweeps = 1; }), "buffer h: there is no sweep 1");
   EXPECT_EQ(complaint([](Plan& p) { p.stages[3].sweep = 2; }), "stage 3: there is no sweep 2");
@@ -288,7 +322,8 @@ TEST(PlanVerify, Sweeps) {
             "stage 2: sweep 0 comes after sweep 1");
   EXPECT_EQ(complaint([](Plan& p) { p.stages[3].sweep = 0; }),
             "stage 3: sweep 0 comes after sweep 1");
-  EXPECT_EQ(complaint([](Plan& p) { p.buffers[kH].sweep = 0; }), "h is never written");
+  EXPECT_EQ(complaint([](Plan& p) { p.buffers[kH].sweep = 0; }),
+            "stage 3: launch 0: h belongs to sweep 0");
   // A chunk of the first sweep holds its last steps in the second.
   EXPECT_EQ(
       complaint([](Plan& p) { launch<ElementwiseLaunch>(p, 3, 0).accesses[2] = {kSums, 0, 0, 2}; }),

@@ -146,7 +146,9 @@ TEST(Tables, VerifiedPlans) {
   EXPECT_EQ(rows([](Plan& p, RowsLaunch&) { p.buffers[1].dtype = DType::f64; }),
             at + "e is f32, not f64");
   EXPECT_EQ(rows([](Plan&, RowsLaunch& l) { l.target = {5, 0, 0, 2}; }),
-            at + "the target y is no chunk");
+            "stage 0: launch 2: e is read before it is written");
+  EXPECT_EQ(rows([](Plan&, RowsLaunch& l) { l.target = {3, 0, 0, 2}; }),
+            at + "the target sums has no steps");
   EXPECT_EQ(rows([](Plan&, RowsLaunch& l) {
               l.table = {5, 0, 0, 2};
               l.count = 1;

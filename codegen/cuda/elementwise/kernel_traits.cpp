@@ -15,6 +15,7 @@ namespace {
 /// and 3.5 us, 64 rows 4.0 and 3.9, 128 rows 5.2 and 4.3, 512 rows 12.9 and 6.8. But steps of 64
 /// rows took 3 % longer.)
 constexpr int64_t kElementsForPackets = 1 << 17;
+constexpr int64_t kThreadsOfPackets = kElementsForPackets / 4;
 constexpr int64_t kMostWordsOfPackets = 64;  // of a thread, which hold registers
 
 int64_t rows_of(const Plan& plan, const Stage& stage, const ElementwiseLaunch& launch) {
@@ -30,6 +31,16 @@ int64_t rows_of(const Plan& plan, const Stage& stage, const ElementwiseLaunch& l
   return plan.batch;
 }
 
+/// Elements that of each vector argument are loaded at once.
+int most_packet(const Kernel& kernel) {
+  constexpr size_t kBytes = 16;
+  int most = kMostPacket;
+  for (const Kernel::Argument& argument : kernel.arguments) {
+    if (argument.vector) most = std::min(most, static_cast<int>(kBytes / size_of(argument.dtype)));
+  }
+  return most;
+}
+
 /// `elements`: of the launch that has fewest.
 int items_of(const Kernel& kernel, int packet, int64_t elements) {
   if (elements < kElementsForPackets) return 1;
@@ -41,7 +52,8 @@ int items_of(const Kernel& kernel, int packet, int64_t elements) {
     }
     return sum;
   };
-  while (packet > 1 && (kernel.length % packet != 0 || words(packet) > kMostWordsOfPackets)) {
+  while (packet > 1 && (kernel.length % packet != 0 || words(packet) > kMostWordsOfPackets ||
+                        elements < packet * kThreadsOfPackets)) {
     packet /= 2;
   }
   return packet;
@@ -83,7 +95,7 @@ std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
     const std::vector<Kernel::Argument>& arguments = plan.kernels[launch.kernel].arguments;
     std::optional<KernelTraits>& all = traits[launch.kernel];
     if (!all) {
-      all = KernelTraits{.packet = kMostPacket,
+      all = KernelTraits{.packet = most_packet(plan.kernels[launch.kernel]),
                          .unaligned = std::vector<bool>(arguments.size(), false),
                          .fixed = std::vector<bool>(arguments.size(), true)};
     }

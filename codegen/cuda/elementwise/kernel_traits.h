@@ -10,7 +10,7 @@
 namespace rnnc {
 
 struct KernelTraits {
-  /// Elements, at most `kMostPacket`: rows of all vector arguments begin at multiples of it.
+  /// Elements, of 16 bytes at most: rows of all vector arguments begin at multiples of it.
   int packet = 1;
   /// Elements of a thread, neighbours that it loads at once, where the kernel has no reductions: 1
   /// or the packet, as far as it divides the length.
@@ -21,7 +21,7 @@ struct KernelTraits {
   /// stages may load it before the launches before it have ended.
   std::vector<bool> fixed;
 };
-inline constexpr int kMostPacket = 4;
+inline constexpr int kMostPacket = 8;  // of 16-bit elements
 /// Words that a thread may hold in registers while many others stand beside it.
 inline constexpr int64_t kFewValues = 32;
 

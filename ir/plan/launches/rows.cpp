@@ -78,7 +78,7 @@ Status verify(LaunchVerifier& in, const RowsLaunch& launch) {
   }
   if (Status status = verify_invariant(in, launch.table); !status) return status;
   const Buffer& to = in.plan().buffers[launch.target.buffer];
-  return to.extent == Extent::Chunk ? Status() : fail("the target {} is no chunk", to.name);
+  return to.extent != Extent::Invariant ? Status() : fail("the target {} has no steps", to.name);
 }
 
 LaunchWork work_of(const Plan&, const RowsLaunch&, int64_t) {

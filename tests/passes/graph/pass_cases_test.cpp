@@ -25,9 +25,9 @@
 #include "passes/persistent/resident.h"
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/direct_stores.h"
 #include "passes/plan/earlier_totals.h"
 #include "passes/plan/long_products.h"
-#include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/split_gemms.h"
@@ -196,8 +196,10 @@ constexpr PlanPass kPlanPasses[] = {
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
        return run_earlier_totals(plan, setting.machine);
      }},
-    {"narrow",
-     [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_narrow_products(plan); }},
+    {"direct",
+     [](Plan& plan, const PlanSetting&) -> Result<bool> {
+       return run_direct_stores(plan, /*products=*/true);
+     }},
     {"long",
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
        return run_long_products(plan, setting.machine);
