@@ -147,7 +147,7 @@ TEST(Tables, VerifiedPlans) {
             at + "e is f32, not f64");
   EXPECT_EQ(rows([](Plan&, RowsLaunch& l) { l.target = {5, 0, 0, 2}; }),
             "stage 0: launch 2: e is read before it is written");
-  EXPECT_EQ(rows([](Plan&, RowsLaunch& l) { l.target = {3, 0, 0, 2}; }),
+  EXPECT_EQ(rows([](Plan&, RowsLaunch& l) { l.target = {3, 0, 0, 0}; }),
             at + "the target sums has no steps");
   EXPECT_EQ(rows([](Plan&, RowsLaunch& l) {
               l.table = {5, 0, 0, 2};
