@@ -7,6 +7,7 @@
 #include <random>
 
 #include "runtime/cpu/cpu_executable.h"
+#include "tests/cpu/value_of.h"
 
 namespace rnnc::test {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 template <typename T>
 std::vector<T> as(const Values& values) {
   return {values.begin(), values.end()};
-}
-
-template <typename T>
-T value_of(Result<T> result) {
-  RNNC_CHECK(result.has_value(), "{}", result.error().message);
-  return std::move(*result);
 }
 
 template <typename T>
