@@ -10,6 +10,7 @@
 #include "passes/graph/delays.h"
 #include "tests/cpu/allocation_count.h"
 #include "tests/cpu/value_of.h"
+#include "tests/support/kept_kernels.h"
 
 namespace rnnc::test {
 namespace {
@@ -103,7 +104,7 @@ Graph with_states(Graph graph) {
 
 CpuProgram::CpuProgram(const Graph& graph, const CompileOptions& options, int64_t batch,
                        int64_t max_steps, SequenceFeatures features)
-    : program_(value_of(Program::compile(graph, options))) {
+    : program_(value_of(Program::compile(graph, with_kept_kernels(options)))) {
   const Status prepared = program_.prepare(batch, max_steps, features);
   RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
 }
