@@ -20,6 +20,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <regex>
 #include <set>
 #include <span>
 #include <sstream>
@@ -31,4 +32,5 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>

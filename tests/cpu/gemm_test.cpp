@@ -33,7 +33,7 @@ std::unique_ptr<CpuModule> gemm_module(DType dtype, const CpuTarget& target) {
 }
 
 template <typename T>
-std::vector<T> random_values(int64_t count, uint32_t seed) {
+std::vector<T> random_elements(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<T> normal;
   std::vector<T> values(count);
@@ -113,8 +113,8 @@ class Gemm : public testing::Test {
     const Shape shape{n, k, transposed};
     const int64_t left_stride = k + 2;
     const int64_t out_stride = n + 3;
-    const auto left = random_values<T>(rows * left_stride, 1);
-    const auto weight = random_values<T>(n * k, 2);
+    const auto left = random_elements<T>(rows * left_stride, 1);
+    const auto weight = random_elements<T>(n * k, 2);
     const AlignedMemory packed = pack(shape, weight);
     std::vector<T> out(rows * out_stride, kUntouched);
     multiply(shape, {left.data(), left_stride, packed.data(), out.data(), out_stride, rows});

@@ -16,6 +16,7 @@
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
 #include "tests/support/gradients/training_run.h"
+#include "tests/support/kept_kernels.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_run.h"
 
@@ -26,7 +27,8 @@ namespace {
 class CpuPlans {
  public:
   explicit CpuPlans(DType dtype, int threads)
-      : cache_({}), backend_(*make_cpu_backend({.dtype = dtype, .threads = threads}, cache_)) {}
+      : cache_(kept_kernels()),
+        backend_(*make_cpu_backend({.dtype = dtype, .threads = threads}, cache_)) {}
 
   Result<InterpreterResult> operator()(const Plan& plan, const InterpreterArgs& args,
                                        const SequenceArgs& sequences) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/cpu/kept_object.h"
+
 namespace rnnc::test {
 namespace {
 
@@ -53,9 +55,8 @@ std::string name_of(const testing::TestParamInfo<CodeParam>& test) {
 CompiledKernels::CompiledKernels(std::vector<Kernel> kernels, CodeParam param) {
   plan_.dtype = param.dtype;
   plan_.kernels = std::move(kernels);
-  auto object = compile_object(plan_, param.target);
-  RNNC_CHECK(object.has_value(), "{}", object.error().message);
-  auto module = CpuModule::load(plan_, *object, "", param.target);
+  const std::string object = kept_object(plan_, param.target);
+  auto module = CpuModule::load(plan_, object, "", param.target);
   RNNC_CHECK(module.has_value(), "{}", module.error().message);
   module_ = std::move(*module);
 }

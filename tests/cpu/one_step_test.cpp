@@ -9,7 +9,7 @@
 namespace rnnc::test {
 namespace {
 
-void check(const Graph& graph, const OneStepShape& shape) {
+void check_one_step(const Graph& graph, const OneStepShape& shape) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     SCOPED_TRACE(to_string(dtype));
     check_one_step_calls(graph, {.dtype = dtype, .threads = 2}, shape,
@@ -23,8 +23,8 @@ TEST_P(OneStepNetworks, ReadAndWriteTheCallersStates) {
   // What runs in reverse goes over the call's steps alone.
   const int64_t calls = GetParam() == "Both" ? 1 : 4;
   for (const int64_t size : {6, 64}) {
-    check(network(GetParam(), size), {.batch = 1, .calls = calls});
-    check(network(GetParam(), size), {.batch = 3, .calls = calls});
+    check_one_step(network(GetParam(), size), {.batch = 1, .calls = calls});
+    check_one_step(network(GetParam(), size), {.batch = 3, .calls = calls});
   }
 }
 
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(All, OneStepNetworks, testing::ValuesIn(networks()),
 class OneStepCells : public testing::TestWithParam<std::string> {};
 
 TEST_P(OneStepCells, ReadAndWriteTheCallersStates) {
-  check(tower({GetParam()}, 20), {.batch = 2});
+  check_one_step(tower({GetParam()}, 20), {.batch = 2});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneStepCells,
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(All, OneStepCells,
 TEST(OneStepPrograms, HaveStatesOfEveryKind) {
   for (const std::string& name : language_cells()) {
     SCOPED_TRACE(name);
-    check(language_cell(name, 7), {.batch = 2});
+    check_one_step(language_cell(name, 7), {.batch = 2});
   }
 }
 

@@ -7,6 +7,8 @@
 #include <random>
 
 #include "runtime/cpu/cpu_executable.h"
+#include "tests/cpu/kept_object.h"
+#include "tests/cpu/value_of.h"
 
 namespace rnnc::test {
 namespace {
@@ -14,12 +16,6 @@ namespace {
 template <typename T>
 std::vector<T> as(const Values& values) {
   return {values.begin(), values.end()};
-}
-
-template <typename T>
-T value_of(Result<T> result) {
-  RNNC_CHECK(result.has_value(), "{}", result.error().message);
-  return std::move(*result);
 }
 
 template <typename T>
@@ -64,7 +60,7 @@ std::vector<Values> run_typed(const Plan& plan, const Call& call, const CpuTarge
 
 std::unique_ptr<CpuModule> compile(const Plan& plan, const CpuTarget& target) {
   static std::map<std::pair<DType, CpuTarget>, std::string> all_tiles;
-  const std::string object = value_of(compile_object(plan, target));
+  const std::string object = kept_object(plan, target);
   std::string& tiles = all_tiles[{plan.dtype, target}];
   if (tiles.empty()) tiles = value_of(compile_gemm_object(plan.dtype, target));
   return value_of(CpuModule::load(plan, object, tiles, target));

@@ -9,36 +9,32 @@
 #include "frontend/unit.h"
 #include "passes/graph/delays.h"
 #include "tests/cpu/allocation_count.h"
+#include "tests/cpu/value_of.h"
+#include "tests/support/kept_kernels.h"
 
 namespace rnnc::test {
 namespace {
 
-template <typename T>
-T value_of(Result<T> result) {
-  RNNC_CHECK(result.has_value(), "{}", result.error().message);
-  return std::move(*result);
-}
-
 /// Arrays in the program's dtype.
-class Arrays {
+class CallArrays {
  public:
-  Arrays(const std::vector<std::vector<double>>& values, DType dtype) : dtype_(dtype) {
+  CallArrays(const std::vector<std::vector<double>>& values, DType dtype) : dtype_(dtype) {
     for (const auto& array : values) {
       bytes_.emplace_back(array.size() * size_of(dtype));
       convert(array.data(), DType::f64, bytes_.back().data(), dtype, array.size());
     }
   }
   /// Inputs, each in its own.
-  Arrays(const std::vector<std::vector<double>>& values, const std::vector<ArrayInfo>& infos,
-         DType dtype)
-      : Arrays(values, dtype) {
+  CallArrays(const std::vector<std::vector<double>>& values, const std::vector<ArrayInfo>& infos,
+             DType dtype)
+      : CallArrays(values, dtype) {
     for (size_t i = 0; i < infos.size(); ++i) {
       bytes_[i].resize(values[i].size() * size_of(infos[i].dtype));
       convert(values[i].data(), DType::f64, bytes_[i].data(), infos[i].dtype, values[i].size());
     }
   }
   /// Room for arrays that a call writes.
-  Arrays(const std::vector<ArrayInfo>& arrays, int64_t rows, DType dtype) : dtype_(dtype) {
+  CallArrays(const std::vector<ArrayInfo>& arrays, int64_t rows, DType dtype) : dtype_(dtype) {
     for (const ArrayInfo& array : arrays) {
       bytes_.emplace_back(array.elements() * rows * size_of(dtype));
     }
@@ -65,8 +61,8 @@ class Arrays {
   std::vector<std::vector<std::byte>> bytes_;
 };
 
-double worst_error(const std::vector<std::vector<double>>& got,
-                   const std::vector<std::vector<double>>& wanted) {
+double worst_of_arrays(const std::vector<std::vector<double>>& got,
+                       const std::vector<std::vector<double>>& wanted) {
   RNNC_CHECK(got.size() == wanted.size(), "different numbers of arrays");
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -108,7 +104,7 @@ Graph with_states(Graph graph) {
 
 CpuProgram::CpuProgram(const Graph& graph, const CompileOptions& options, int64_t batch,
                        int64_t max_steps, SequenceFeatures features)
-    : program_(value_of(Program::compile(graph, options))) {
+    : program_(value_of(Program::compile(graph, with_kept_kernels(options)))) {
   const Status prepared = program_.prepare(batch, max_steps, features);
   RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
 }
@@ -117,11 +113,11 @@ InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params
                                   const CallSequences& sequences) {
   const DType dtype = program_.options().dtype;
   const Signature& signature = program_.signature();
-  Arrays inputs(args.inputs, signature.inputs, dtype);
-  Arrays params(args.params, dtype);
-  Arrays initial_states(args.initial_states, dtype);
-  Arrays outputs(signature.outputs, args.steps * args.batch, dtype);
-  Arrays final_states(signature.states, args.batch, dtype);
+  CallArrays inputs(args.inputs, signature.inputs, dtype);
+  CallArrays params(args.params, dtype);
+  CallArrays initial_states(args.initial_states, dtype);
+  CallArrays outputs(signature.outputs, args.steps * args.batch, dtype);
+  CallArrays final_states(signature.states, args.batch, dtype);
   const auto input_pointers = inputs.pointers<const void*>();
   const auto param_pointers = params.pointers<const void*>();
   const auto initial_pointers = initial_states.pointers<const void*>();
@@ -156,8 +152,8 @@ InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params
 }
 
 double worst_error(const InterpreterResult& got, const InterpreterResult& wanted) {
-  return std::max(worst_error(got.outputs, wanted.outputs),
-                  worst_error(got.final_states, wanted.final_states));
+  return std::max(worst_of_arrays(got.outputs, wanted.outputs),
+                  worst_of_arrays(got.final_states, wanted.final_states));
 }
 
 }  // namespace rnnc::test

@@ -14,7 +14,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kRows = 5;
 
 /// Multiples of 1/64, which f32 holds exactly.
-std::vector<double> random_values(int64_t count, uint32_t seed) {
+std::vector<double> random_rows(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
   std::uniform_int_distribution<int> uniform(-256, 256);
   std::vector<double> values(count);
@@ -71,7 +71,7 @@ TEST_P(Reductions, OfEveryLength) {
   const CompiledKernels compiled(kernels, GetParam());
   for (size_t k = 0; k < kernels.size(); ++k) {
     const int64_t length = kernels[k].length;
-    std::vector<double> values = random_values(kRows * length, static_cast<uint32_t>(k));
+    std::vector<double> values = random_rows(kRows * length, static_cast<uint32_t>(k));
     values[1 * length] = kNan;               // row 1: NaN first
     values[2 * length + length - 1] = kNan;  // row 2: NaN last
     values[3 * length + length / 2] = kInf;  // row 3: an infinity
@@ -109,10 +109,10 @@ TEST_P(Reductions, LayerNormOfAComputedValue) {
   const CompiledKernels compiled(kernels, GetParam());
   for (size_t k = 0; k < kernels.size(); ++k) {
     const int64_t length = kernels[k].length;
-    const auto x = random_values(kRows * length, 1);
-    const auto z = random_values(kRows * length, 2);
-    const auto gain = random_values(kRows * length, 3);
-    const auto shift = random_values(kRows, 4);
+    const auto x = random_rows(kRows * length, 1);
+    const auto z = random_rows(kRows * length, 2);
+    const auto gain = random_rows(kRows * length, 3);
+    const auto shift = random_rows(kRows, 4);
     const auto got = compiled.run(k, kRows, {x, z, gain, shift});
     for (int64_t row = 0; row < kRows; ++row) {
       std::vector<double> v(length);
@@ -146,7 +146,7 @@ TEST_P(Reductions, SoftmaxTakesThreePasses) {
   const CompiledKernels compiled(kernels, GetParam());
   for (size_t k = 0; k < kernels.size(); ++k) {
     const int64_t length = kernels[k].length;
-    const auto x = random_values(kRows * length, 7);
+    const auto x = random_rows(kRows * length, 7);
     const auto got = compiled.run(k, kRows, {x});
     for (int64_t row = 0; row < kRows; ++row) {
       double sum = 0;
@@ -195,7 +195,7 @@ TEST_P(Reductions, OfValuesPerRow) {
   const CompiledKernels compiled(kernels, GetParam());
   for (size_t k = 0; k < kernels.size(); ++k) {
     const int64_t length = kernels[k].length;
-    const auto x = random_values(kRows * length, 5);
+    const auto x = random_rows(kRows * length, 5);
     const std::vector<double> a = {0.25, -1, kNan, 3, 0.5};
     const auto got = compiled.run(k, kRows, {a, x});
     for (int64_t row = 0; row < kRows; ++row) {

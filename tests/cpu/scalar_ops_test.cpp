@@ -84,7 +84,7 @@ std::vector<double> interesting_values(DType dtype) {
   return values;
 }
 
-std::vector<double> random_values(size_t count, DType dtype, double scale, uint32_t seed) {
+std::vector<double> random_operands(size_t count, DType dtype, double scale, uint32_t seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<double> normal(0, scale);
   std::vector<double> values(count);
@@ -107,7 +107,7 @@ std::vector<std::vector<double>> operand_lists(int arity, DType dtype) {
   uint32_t seed = 1;
   for (const double scale : {0.1, 1.0, 5.0, 40.0}) {
     for (auto& list : lists) {
-      const auto more = random_values(3000, dtype, scale, seed++);
+      const auto more = random_operands(3000, dtype, scale, seed++);
       list.insert(list.end(), more.begin(), more.end());
     }
   }

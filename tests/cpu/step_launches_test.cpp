@@ -42,7 +42,7 @@ class BodyMaker {
   DType dtype_;
 };
 
-struct Product {
+struct StepProduct {
   uint32_t first_argument = 0;
   uint32_t members = 1;
   int64_t blocks = 1;
@@ -53,20 +53,20 @@ struct Product {
 struct Recurrence {
   int64_t length = 0;
   uint32_t arguments = 0;  // results of products
-  std::vector<Product> products;
+  std::vector<StepProduct> products;
 };
 
 double weight_scale(const Recurrence& cell) {
   return 1.0 / static_cast<double>(cell.length);
 }
 
-int64_t weight_elements(const Recurrence& cell, const Product& product) {
+int64_t weight_elements(const Recurrence& cell, const StepProduct& product) {
   return product.members * cell.length * (cell.length / product.blocks);
 }
 
 Plan make_plan(const Recurrence& cell, DType dtype, int64_t batch, int64_t chunk) {
   int64_t weights = 0;
-  for (const Product& product : cell.products) weights += weight_elements(cell, product);
+  for (const StepProduct& product : cell.products) weights += weight_elements(cell, product);
   PlanMaker maker(dtype, batch, chunk, cell.length);
   const Access weight = maker.param(weights);
   const Access state = maker.state("h", cell.length);
@@ -91,7 +91,7 @@ Plan make_plan(const Recurrence& cell, DType dtype, int64_t batch, int64_t chunk
   launch.accesses.resize(cell.arguments);
   for (const Access& access : {maker.input, state, output}) launch.accesses.push_back(access);
   Access next = weight;
-  for (const Product& product : cell.products) {
+  for (const StepProduct& product : cell.products) {
     launch.products.push_back({.left = product.of_input ? maker.input : before,
                                .weight = next,
                                .k = cell.length / product.blocks,
@@ -116,7 +116,7 @@ Values expected_outputs(const Recurrence& cell, const Call& call, int64_t batch)
     for (int64_t j = 0; j < n; ++j) {
       double sum = x[j];
       const double* weight = call.param.data();
-      for (const Product& product : cell.products) {
+      for (const StepProduct& product : cell.products) {
         const int64_t k = n / product.blocks;
         const double* left = (product.of_input ? x : h) + j / k * k;
         for (uint32_t m = 0; m < product.members; ++m) {
@@ -146,7 +146,7 @@ class StepLaunches : public testing::TestWithParam<CodeParam> {
                              cell.arguments, cell.products.size(), batch));
     const Plan plan = make_plan(cell, GetParam().dtype, batch, 4);
     int64_t weights = 0;
-    for (const Product& product : cell.products) weights += weight_elements(cell, product);
+    for (const StepProduct& product : cell.products) weights += weight_elements(cell, product);
     Call call = {.steps = 9,
                  .input = random_values(9 * batch * cell.length),
                  .param = random_values(weights),

@@ -371,7 +371,7 @@ TEST(Unit, SyntaxErrorsStopTheRest) {
   EXPECT_FALSE(unit.lower("A", {}));
 }
 
-std::string read(const fs::path& path) {
+std::string text_of(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
@@ -380,7 +380,7 @@ std::string read(const fs::path& path) {
 Result<ImportedFile> import_file(const std::string& importer, const std::string& path) {
   const fs::path file = (fs::path(importer).parent_path() / path).lexically_normal();
   if (!fs::exists(file)) return fail("there is no file {}", file.string());
-  return ImportedFile{file, read(file)};
+  return ImportedFile{file, text_of(file)};
 }
 
 TEST(Examples, CheckWithoutAWord) {
@@ -390,7 +390,7 @@ TEST(Examples, CheckWithoutAWord) {
     if (entry.path().extension() != ".rnn") continue;
     SCOPED_TRACE(entry.path());
     ++count;
-    Unit unit(entry.path(), read(entry.path()), import_file);
+    Unit unit(entry.path(), text_of(entry.path()), import_file);
     EXPECT_TRUE(unit.check());
     EXPECT_EQ(unit.render(), "");
     Unit printed(entry.path(), unit.print_ast(), import_file);

@@ -12,7 +12,7 @@ namespace {
 
 using Counts = std::map<Strategy, int>;
 
-void run_draw(uint64_t seed, Counts& counts) {
+void run_gradient_draw(uint64_t seed, Counts& counts) {
   Dice dice(seed);
   const bool shipped = dice.one_in(2);
   const Graph graph = shipped ? shipped_cell(dice) : random_cell(seed, dice);
@@ -46,7 +46,7 @@ void run_draw(uint64_t seed, Counts& counts) {
 TEST(GpuGradientSoak, Draws) {
   const auto [first, draws] = soak_seeds();
   Counts counts;
-  for (uint64_t seed = first; seed < first + draws; ++seed) run_draw(seed, counts);
+  for (uint64_t seed = first; seed < first + draws; ++seed) run_gradient_draw(seed, counts);
   for (const auto& [strategy, count] : counts) {
     fmt::print("strategy {}: {} recurrences of {} draws\n", to_string(strategy), count, draws);
   }

@@ -14,7 +14,7 @@
 namespace rnnc::test {
 namespace {
 
-struct Size {
+struct ProductSize {
   int64_t inputs, outputs, steps, batch;
 };
 
@@ -26,7 +26,7 @@ CompileOptions on_gpu(PassSet passes = PassSet::all()) {
 }
 
 /// y = tanh(W x + b), z = W x.
-Graph dense(const Size& size) {
+Graph dense(const ProductSize& size) {
   Result<Graph> graph = parse_graph(fmt::format(R"(graph Dense() {{
   input x: [{0}]
   param W: [{1}, {0}]
@@ -46,7 +46,7 @@ Graph dense(const Size& size) {
   return *std::move(graph);
 }
 
-Program prepare(const Graph& graph, const Size& size, const CompileOptions& options) {
+Program prepare(const Graph& graph, const ProductSize& size, const CompileOptions& options) {
   Result<Program> program = Program::compile(graph, options);
   RNNC_CHECK(program.has_value(), "{}", program.error().message);
   const Status prepared = program->prepare(size.batch, size.steps);
@@ -54,7 +54,7 @@ Program prepare(const Graph& graph, const Size& size, const CompileOptions& opti
   return *std::move(program);
 }
 
-bool splits(const Program& program, const Size& size) {
+bool splits(const Program& program, const ProductSize& size) {
   const Plan& plan = *program.prepared(size.batch, size.steps)->plan;
   return std::ranges::any_of(plan.stages, [](const Stage& stage) {
     return std::ranges::any_of(stage.launches, [](const Launch& launch) {
@@ -70,9 +70,9 @@ InterpreterResult run(Program& program, const InterpreterArgs& args, bool misali
   return arguments.results();
 }
 
-class GpuSplit : public testing::TestWithParam<Size> {
+class GpuSplit : public testing::TestWithParam<ProductSize> {
  protected:
-  const Size size_ = GetParam();
+  const ProductSize size_ = GetParam();
   const Graph graph_ = dense(size_);
   Program program_ = prepare(graph_, size_, on_gpu());
 };
@@ -134,12 +134,13 @@ TEST_P(GpuSplit, WhatIsNotFiniteOrHugeIsAsInF32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GpuSplit,
-                         testing::Values(Size{300, 1200, 64, 16}, Size{1024, 4096, 70, 32},
-                                         Size{1061, 1999, 64, 33}),
+                         testing::Values(ProductSize{300, 1200, 64, 16},
+                                         ProductSize{1024, 4096, 70, 32},
+                                         ProductSize{1061, 1999, 64, 33}),
                          [](const auto& size) { return fmt::format("K{}", size.param.inputs); });
 
 TEST(GpuSplitLstms, BesideResidentRecurrences) {
-  const Size size{1024, 1024, 70, 16};
+  const ProductSize size{1024, 1024, 70, 16};
   const Graph graph = lstm_graph(size.inputs, size.outputs);
   Program program = prepare(graph, size, on_gpu());
   EXPECT_TRUE(splits(program, size));

@@ -44,7 +44,7 @@ class Arrays {
   std::vector<DeviceArray> memory_;
 };
 
-struct ContractCase {
+struct TrainingCase {
   DType dtype = DType::f32;
   int64_t checkpoint = 0;
   bool resident = true;
@@ -53,7 +53,7 @@ struct ContractCase {
 
 constexpr TrainingRun kRun = {.steps = 45, .batch = 4, .lengths = true, .given_states = true};
 
-Program make(const ContractCase& one) {
+Program make(const TrainingCase& one) {
   CompileOptions options = {
       .dtype = one.dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = 8};
   if (!one.resident) options.passes = PassSet::all().without(Pass::Resident).without(Pass::Loop);
@@ -62,7 +62,7 @@ Program make(const ContractCase& one) {
   return *std::move(program);
 }
 
-TrainingOptions all_of(const Signature& signature, const ContractCase& one) {
+TrainingOptions all_of(const Signature& signature, const TrainingCase& one) {
   return {.params = std::vector<bool>(signature.params.size(), true),
           .inputs = std::vector<bool>(signature.inputs.size(), true),
           .initial_states = std::vector<bool>(signature.states.size(), !one.outputs),
@@ -74,7 +74,7 @@ TrainingOptions all_of(const Signature& signature, const ContractCase& one) {
 /// Both calls of a program, all of whose memory is there.
 class TrainingCalls {
  public:
-  TrainingCalls(Program& program, const ContractCase& one)
+  TrainingCalls(Program& program, const TrainingCase& one)
       : program_(program),
         case_(one),
         signature_(program.signature()),
@@ -160,7 +160,7 @@ class TrainingCalls {
   }
 
   Program& program_;
-  const ContractCase& case_;
+  const TrainingCase& case_;
   const Signature& signature_;
   TrainingArrays random_;
   Arrays inputs_, params_, initial_, output_gradients_, final_gradients_;
@@ -170,7 +170,7 @@ class TrainingCalls {
   DeviceArray workspace_, reserve_;
 };
 
-class GpuTraining : public testing::TestWithParam<ContractCase> {
+class GpuTraining : public testing::TestWithParam<TrainingCase> {
  protected:
   void SetUp() override {
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
@@ -223,10 +223,10 @@ TEST_P(GpuTraining, NeitherWaitsNorAllocates) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GpuTraining,
-                         testing::Values(ContractCase{DType::f32}, ContractCase{DType::bf16},
-                                         ContractCase{DType::bf16, 8}, ContractCase{DType::f32, 16},
-                                         ContractCase{DType::f32, 8, false},
-                                         ContractCase{DType::bf16, 0, true, true}));
+                         testing::Values(TrainingCase{DType::f32}, TrainingCase{DType::bf16},
+                                         TrainingCase{DType::bf16, 8}, TrainingCase{DType::f32, 16},
+                                         TrainingCase{DType::f32, 8, false},
+                                         TrainingCase{DType::bf16, 0, true, true}));
 
 // ---- Checkpoints give the bits of one piece. ----
 

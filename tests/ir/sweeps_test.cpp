@@ -7,7 +7,7 @@
 namespace rnnc {
 namespace {
 
-Graph parsed(std::string_view text) {
+Graph parsed_sweep(std::string_view text) {
   Result<Graph> graph = parse_graph(text);
   EXPECT_TRUE(graph) << graph.error().message;
   return graph.value_or(Graph());
@@ -43,7 +43,7 @@ constexpr const char* kTwoLayers = R"(graph TwoLayers {
 })";
 
 TEST(Sweeps, CountReversesOfComputedValues) {
-  const auto sweeps = find_sweeps(parsed(kTwoLayers));
+  const auto sweeps = find_sweeps(parsed_sweep(kTwoLayers));
   ASSERT_TRUE(sweeps);
   // Reading the input backwards (%1) needs no sweep before; the read of a (%5) is in the sweep
   // that computes it, as is that of c (%10), which nobody else holds there.
@@ -51,26 +51,26 @@ TEST(Sweeps, CountReversesOfComputedValues) {
 }
 
 TEST(Sweeps, Directions) {
-  const auto reversed = find_reversed(parsed(kTwoLayers));
+  const auto reversed = find_reversed(parsed_sweep(kTwoLayers));
   ASSERT_TRUE(reversed);
   EXPECT_EQ(*reversed, (std::vector<bool>{false, true, true, true, false, false, false, false,
                                           false, true, false, true, false, true, true}));
-  const std::vector<Direction> directions = find_directions(parsed(kTwoLayers));
+  const std::vector<Direction> directions = find_directions(parsed_sweep(kTwoLayers));
   EXPECT_EQ(directions[7], Direction::Invariant);
   EXPECT_EQ(directions[8], Direction::Invariant);
 }
 
 TEST(Sweeps, MasksRunAsTheySay) {
-  const std::vector<Direction> directions =
-      find_directions(parsed("graph G { %0 = valid : [] %1 = valid reversed : [] %2 = reset : []\n"
-                             "%3 = reset reversed : [] %4 = reverse %3 : [] %5 = eye : [2, 2] }"));
+  const std::vector<Direction> directions = find_directions(
+      parsed_sweep("graph G { %0 = valid : [] %1 = valid reversed : [] %2 = reset : []\n"
+                   "%3 = reset reversed : [] %4 = reverse %3 : [] %5 = eye : [2, 2] }"));
   EXPECT_EQ(directions, (std::vector<Direction>{Direction::Forward, Direction::Reversed,
                                                 Direction::Forward, Direction::Reversed,
                                                 Direction::Forward, Direction::Invariant}));
 }
 
 TEST(Sweeps, MixedDirectionsAreFound) {
-  const Graph graph = parsed(
+  const Graph graph = parsed_sweep(
       "graph G { input x: [] %0 = input x : [] %1 = reverse %0 : [] %2 = add %0, %1 : []\n"
       "%3 = reverse %2 : [] }");
   EXPECT_FALSE(find_reversed(graph));
@@ -81,7 +81,7 @@ TEST(Sweeps, MixedDirectionsAreFound) {
 }
 
 TEST(Sweeps, ARecurrenceThroughAReverseHasNone) {
-  EXPECT_FALSE(find_sweeps(parsed(R"(graph G {
+  EXPECT_FALSE(find_sweeps(parsed_sweep(R"(graph G {
     state a: []
     %0 = state a @ 1 : []
     %1 = reverse %0 : []
@@ -92,7 +92,7 @@ TEST(Sweeps, ARecurrenceThroughAReverseHasNone) {
 
 TEST(Sweeps, ChainsOfStatesTakeTheLastSweep) {
   // The states are declared against the order in which values pass through them.
-  const auto sweeps = find_sweeps(parsed(R"(graph G {
+  const auto sweeps = find_sweeps(parsed_sweep(R"(graph G {
     input x: []
     state c: []
     state b: []

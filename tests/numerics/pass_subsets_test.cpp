@@ -10,6 +10,7 @@
 #include "tests/support/cells/golden_cases.h"
 #include "tests/support/cells/sequence_cases.h"
 #include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/kept_kernels.h"
 #include "tests/support/reference/interpreter_run.h"
 #include "tests/support/reference/plan_executor.h"
 #include "tests/support/reference/sequence_oracle.h"
@@ -137,7 +138,8 @@ void check_cpu(const Graph& graph, const InterpreterArgs& args, PassSet passes, 
   SCOPED_TRACE(fmt::format("--passes {}", passes.to_string()));
   const Sequences sequences = sequences_of(number);
   Result<Program> program = Program::compile(
-      graph, {.threads = 1 + static_cast<int>(number % 2), .chunk = 2, .passes = passes});
+      graph, with_kept_kernels(
+                 {.threads = 1 + static_cast<int>(number % 2), .chunk = 2, .passes = passes}));
   ASSERT_TRUE(program) << program.error().message;
   const Result<RunResult> result =
       Runner(*program).run(named_args(graph, args, sequences.lengths, sequences.resets));

@@ -17,7 +17,7 @@ constexpr int64_t kBatch = 3;
 constexpr int64_t kManyRows = 300;  // of which a library's products are faster than rnnc's own
 
 /// A shipped cell of a small, odd size.
-Graph shipped(const std::string& cell) {
+Graph shipped_graph(const std::string& cell) {
   for (const GoldenCase& golden_case : golden_cases(cell, {DType::bf16})) {
     if (golden_case.size.name != "T7_B3_H7") continue;
     Result<Graph> graph = golden_graph(golden_case);
@@ -41,7 +41,7 @@ Result<Plan> plan_of(const Graph& graph, DType dtype, const Sequences& sequences
 class ResidentCells : public testing::TestWithParam<std::string> {};
 
 TEST_P(ResidentCells, ComputeWhatTheInterpreterDoes) {
-  const Graph graph = shipped(GetParam());
+  const Graph graph = shipped_graph(GetParam());
   for (uint32_t seed = 0; seed < 4; ++seed) {
     const Sequences sequences =
         random_sequences(kSteps, kBatch, {.lengths = seed % 2 == 1, .resets = seed / 2 == 1},
@@ -63,7 +63,7 @@ TEST_P(ResidentCells, ComputeWhatTheInterpreterDoes) {
 }
 
 TEST_P(ResidentCells, AreAllOfClassBlockOrDense) {
-  const Graph graph = shipped(GetParam());
+  const Graph graph = shipped_graph(GetParam());
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t batch : {kBatch, kManyRows}) {
       SCOPED_TRACE(fmt::format("{}, batch {}", to_string(dtype), batch));

@@ -42,7 +42,7 @@ Array parse(const std::string& bytes) {
   return array.value_or(Array::zeros(DType::f64, {0}));
 }
 
-std::string problem(const std::string& bytes) {
+std::string npy_problem(const std::string& bytes) {
   const Result<Array> array = parse_npy(bytes, "x.npy");
   EXPECT_FALSE(array);
   if (array) return "";
@@ -107,21 +107,22 @@ TEST(Npy, ReadsScalarsEmptyArraysAndNan) {
 }
 
 TEST(Npy, RejectsWhatIsNoNpyFile) {
-  EXPECT_EQ(problem(""), "it does not start with NumPy's magic bytes");
-  EXPECT_EQ(problem("PK\x03\x04 an npz file"),
+  EXPECT_EQ(npy_problem(""), "it does not start with NumPy's magic bytes");
+  EXPECT_EQ(npy_problem("PK\x03\x04 an npz file"),
             "it is a zip archive, as `np.savez` writes, and one array as `np.save` writes it is "
             "expected");
-  EXPECT_EQ(problem(npy(std::string(1 << 20, ' '), "", 2)),
+  EXPECT_EQ(npy_problem(npy(std::string(1 << 20, ' '), "", 2)),
             "its header has 1048588 bytes, more than any array's");
-  EXPECT_EQ(problem("\x93NUMPY"), "it ends within its header");
-  EXPECT_EQ(problem(npy("{}", "", 4)), "its format version is 4.0; rnnc reads 1.0 to 3.0");
-  EXPECT_EQ(problem(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)), "it ends within its header");
-  EXPECT_EQ(problem(std::string("\x93NUMPY\x02\x00\xff\xff", 10)), "it ends within its header");
+  EXPECT_EQ(npy_problem("\x93NUMPY"), "it ends within its header");
+  EXPECT_EQ(npy_problem(npy("{}", "", 4)), "its format version is 4.0; rnnc reads 1.0 to 3.0");
+  EXPECT_EQ(npy_problem(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)),
+            "it ends within its header");
+  EXPECT_EQ(npy_problem(std::string("\x93NUMPY\x02\x00\xff\xff", 10)), "it ends within its header");
 }
 
 TEST(Npy, RejectsDamagedHeaders) {
   const auto header_problem = [](std::string_view header) {
-    const std::string text = problem(npy(header, ""));
+    const std::string text = npy_problem(npy(header, ""));
     const std::string prefix = "its header is damaged: ";
     EXPECT_EQ(text.substr(0, prefix.size()), prefix);
     return text.substr(prefix.size());
@@ -225,19 +226,19 @@ TEST(Npy, ReadsMasks) {
 TEST(Npy, NeverTrustsSizes) {
   const std::string two = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
   EXPECT_EQ(
-      problem(npy(two, raw<float>({1}))),
+      npy_problem(npy(two, raw<float>({1}))),
       "it is cut short: float32 elements of shape [2] need more than the 4 bytes that are there");
-  EXPECT_EQ(problem(npy(two, raw<float>({1, 2, 3}))), "4 bytes follow its array of shape [2]");
+  EXPECT_EQ(npy_problem(npy(two, raw<float>({1, 2, 3}))), "4 bytes follow its array of shape [2]");
   const std::string huge =
       "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4), }";
   EXPECT_EQ(
-      problem(npy(huge, "")),
+      npy_problem(npy(huge, "")),
       "it is cut short: float64 elements of shape [4611686018427387904, 4] need more than the 0 "
       "bytes that are there");
   const std::string zero =
       "{'descr': '<f8', 'fortran_order': True, 'shape': (0, 4611686018427387904, 4), }";
   EXPECT_EQ(
-      problem(npy(zero, "")),
+      npy_problem(npy(zero, "")),
       "it is cut short: float64 elements of shape [0, 4611686018427387904, 4] need more than the "
       "0 bytes that are there");
 }

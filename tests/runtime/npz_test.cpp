@@ -26,7 +26,7 @@ std::string format(const std::vector<NamedArray>& arrays) {
   return bytes.value_or("");
 }
 
-std::string problem(const std::string& bytes) {
+std::string npz_problem(const std::string& bytes) {
   const Result<std::vector<NamedArray>> arrays = parse_npz(bytes, "s.npz");
   EXPECT_FALSE(arrays);
   if (arrays) return "";
@@ -146,52 +146,52 @@ TEST(Npz, RefusesToWriteArraysThatAreNotWhole) {
 }
 
 TEST(Npz, RejectsWhatIsNoArchive) {
-  EXPECT_EQ(problem(""), "it is not a zip archive");
-  EXPECT_EQ(problem("\x93NUMPY\x01"), "it is not a zip archive");
-  EXPECT_EQ(problem(std::string(100000, 'P')), "it is not a zip archive");
-  EXPECT_EQ(problem("PK\x03\x04" + std::string(100, '\0')), "Not a zip archive");
+  EXPECT_EQ(npz_problem(""), "it is not a zip archive");
+  EXPECT_EQ(npz_problem("\x93NUMPY\x01"), "it is not a zip archive");
+  EXPECT_EQ(npz_problem(std::string(100000, 'P')), "it is not a zip archive");
+  EXPECT_EQ(npz_problem("PK\x03\x04" + std::string(100, '\0')), "Not a zip archive");
 }
 
 TEST(Npz, RejectsMembersThatAreNoArrays) {
   const std::string npy = format_npy(array_of({1, 2}, {2}));
   EXPECT_TRUE(parse_npz(zip({stored("x.npy", npy)}), "s.npz"));
-  EXPECT_EQ(problem(zip({stored("x.txt", "hello")})), "its member `x.txt` is not a .npy file");
-  EXPECT_EQ(problem(zip({stored("d/", "")})), "its member `d/` is not a .npy file");
-  EXPECT_EQ(problem(zip({stored("x.npy", "hello")})),
+  EXPECT_EQ(npz_problem(zip({stored("x.txt", "hello")})), "its member `x.txt` is not a .npy file");
+  EXPECT_EQ(npz_problem(zip({stored("d/", "")})), "its member `d/` is not a .npy file");
+  EXPECT_EQ(npz_problem(zip({stored("x.npy", "hello")})),
             "its member `x.npy` is not a .npy file that can be read: it does not start with "
             "NumPy's magic bytes");
-  EXPECT_EQ(problem(zip({stored("x.npy", npy), stored("x.npy", npy)})),
+  EXPECT_EQ(npz_problem(zip({stored("x.npy", npy), stored("x.npy", npy)})),
             "it has two members `x.npy`");
   Member bzip2 = stored("x.npy", npy);
   bzip2.method = 12;
-  EXPECT_EQ(problem(zip({bzip2})),
+  EXPECT_EQ(npz_problem(zip({bzip2})),
             "member `x.npy`: its compression method 12 is neither stored nor deflated");
   Member encrypted = stored("x.npy", npy);
   encrypted.flags = 1;
-  EXPECT_EQ(problem(zip({encrypted})), "member `x.npy`: it is encrypted");
+  EXPECT_EQ(npz_problem(zip({encrypted})), "member `x.npy`: it is encrypted");
 }
 
 TEST(Npz, NeverTrustsSizes) {
   const std::string npy = format_npy(array_of({1, 2}, {2}));
   Member huge = stored("x.npy", npy);
   huge.size = 0xfffffff0;
-  EXPECT_EQ(problem(zip({huge})), "member `x.npy`: it claims to hold 4294967280 bytes in 136");
+  EXPECT_EQ(npz_problem(zip({huge})), "member `x.npy`: it claims to hold 4294967280 bytes in 136");
   Member bomb = stored("x.npy", npy);
   bomb.method = 8;
   bomb.size = 1032 * 137;
-  EXPECT_EQ(problem(zip({bomb})), "member `x.npy`: it claims to hold 141384 bytes in 136");
+  EXPECT_EQ(npz_problem(zip({bomb})), "member `x.npy`: it claims to hold 141384 bytes in 136");
   Member damaged = stored("x.npy", npy);
   damaged.crc ^= 1;
-  EXPECT_EQ(problem(zip({damaged})), "member `x.npy`: CRC error");
+  EXPECT_EQ(npz_problem(zip({damaged})), "member `x.npy`: CRC error");
   Member nonsense = damaged;
   nonsense.method = 8;
-  EXPECT_EQ(problem(zip({nonsense})).substr(0, 19), "its member `x.npy` ");
+  EXPECT_EQ(npz_problem(zip({nonsense})).substr(0, 19), "its member `x.npy` ");
 }
 
 TEST(Npz, MembersThatShareTheirBytesAreRefused) {
   // As in bombs that name the same bytes a thousand times.
   const std::string npy = format_npy(array_of(std::vector<double>(500, 0), {500}));
-  EXPECT_EQ(problem(zip({stored("a.npy", npy), stored("b.npy", npy)}, true)),
+  EXPECT_EQ(npz_problem(zip({stored("a.npy", npy), stored("b.npy", npy)}, true)),
             "its members overlap");
 }
 
@@ -199,7 +199,7 @@ TEST(Npz, MembersHoldWhatTheyClaim) {
   const std::string npy = format_npy(array_of({1, 2}, {2}));
   Member more = stored("x.npy", npy);
   more.size -= 1;
-  EXPECT_EQ(problem(zip({more})),
+  EXPECT_EQ(npz_problem(zip({more})),
             "its member `x.npy` is not a .npy file that can be read: it is cut short: float32 "
             "elements of shape [2] need more than the 7 bytes that are there");
   // Three elements, of which two are there, as one block of deflate that is not packed.
@@ -208,13 +208,15 @@ TEST(Npz, MembersHoldWhatTheyClaim) {
   less.method = 8;
   less.data = '\x01' + number(136, 2) + number(~136U, 2) + two;
   less.size = 140;
-  EXPECT_EQ(problem(zip({less})), "member `x.npy`: it does not hold the 140 bytes that it claims");
+  EXPECT_EQ(npz_problem(zip({less})),
+            "member `x.npy`: it does not hold the 140 bytes that it claims");
   Member long_member = stored("x.npy", npy);
   std::string bytes = zip({long_member});
   // The directory's size of the packed member.
   const size_t place = bytes.find("PK\x01\x02") + 20;
   bytes.replace(place, 4, number(1 << 20, 4));
-  EXPECT_EQ(problem(bytes), "member `x.npy`: its 1048576 bytes are more than the 244 of the file");
+  EXPECT_EQ(npz_problem(bytes),
+            "member `x.npy`: its 1048576 bytes are more than the 244 of the file");
 }
 
 TEST(Npz, EveryTruncationIsAnError) {

@@ -352,7 +352,7 @@ TEST_F(Forward, ReusedParamsAreThoseOfTheLastCallWhateverItsFeatures) {
   EXPECT_NEAR(h_[0], std::tanh(0.75F), 1e-6);
 }
 
-Graph parse(std::string_view text) {
+Graph parsed(std::string_view text) {
   Result<Graph> graph = parse_graph(text);
   EXPECT_TRUE(graph) << graph.error().message;
   return graph.value_or(Graph{});
@@ -376,7 +376,7 @@ constexpr std::string_view kDelayed = R"(graph Delayed() {
 )";
 
 TEST(Program, StatesOfDelaysAreInTheSignature) {
-  const Result<Program> program = Program::compile(parse(kDelayed), {});
+  const Result<Program> program = Program::compile(parsed(kDelayed), {});
   ASSERT_TRUE(program) << program.error().message;
   std::vector<std::string> names;
   for (const ArrayInfo& state : program->signature().states) names.push_back(state.name);
@@ -407,7 +407,7 @@ struct TwoSteps {
 };
 
 TEST(Program, DelaysOfAGivenStateStartAsItDoes) {
-  Result<Program> program = Program::compile(parse(kDelayed), {.dtype = DType::f64});
+  Result<Program> program = Program::compile(parsed(kDelayed), {.dtype = DType::f64});
   ASSERT_TRUE(program) << program.error().message;
   ASSERT_TRUE(program->prepare(1, 2));
   TwoSteps call(*program);
@@ -430,7 +430,7 @@ TEST(Program, DelaysOfAGivenStateStartAsItDoes) {
 TEST(Program, HistoriesAreGivenWithTheirStates) {
   std::string far(kDelayed);
   far.replace(far.find("h @ 3"), 5, "h @ 13");
-  Result<Program> program = Program::compile(parse(far), {.dtype = DType::f64});
+  Result<Program> program = Program::compile(parsed(far), {.dtype = DType::f64});
   ASSERT_TRUE(program) << program.error().message;
   const std::vector<ArrayInfo>& states = program->signature().states;
   ASSERT_EQ(states.size(), 4u);
@@ -464,7 +464,7 @@ TEST(Program, SaysWhatRunsInReverse) {
   const Program program = compile(reversed);
   EXPECT_FALSE(program.signature().streams);
   EXPECT_EQ(program.signature().in_reverse, "it");
-  const Graph layer = parse(R"(graph Net() {
+  const Graph layer = parsed(R"(graph Net() {
   input x: []
   state GRU.1.h: [] reversed
   %0 = input x : []

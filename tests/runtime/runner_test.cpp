@@ -52,7 +52,7 @@ constexpr std::string_view kGraph = R"(graph Toy(I, H = 5) {
 }
 )";
 
-NamedArray array(std::string name, std::vector<int64_t> shape, DType dtype = DType::f64) {
+NamedArray typed_array(std::string name, std::vector<int64_t> shape, DType dtype = DType::f64) {
   Array zeros = Array::zeros(dtype, shape);
   const std::vector<double> values =
       test::deterministic_values(name, zeros.elements(), 1, DType::f32);
@@ -60,8 +60,10 @@ NamedArray array(std::string name, std::vector<int64_t> shape, DType dtype = DTy
 }
 
 RunArgs arguments(int64_t steps, int64_t batch, DType dtype = DType::f64) {
-  return {.inputs = {array("s", {steps, batch}, dtype), array("x", {steps, batch, 3}, dtype)},
-          .params = {array("b", {5}, dtype), array("m0", {}, dtype), array("W", {5, 3}, dtype)},
+  return {.inputs = {typed_array("s", {steps, batch}, dtype),
+                     typed_array("x", {steps, batch, 3}, dtype)},
+          .params = {typed_array("b", {5}, dtype), typed_array("m0", {}, dtype),
+                     typed_array("W", {5, 3}, dtype)},
           .initial_states = {}};
 }
 
@@ -135,11 +137,11 @@ TEST(Runner, StartsFromGivenStatesAndGoesOnFromFinalOnes) {
   Program program = compile(DType::f64);
   Runner runner(program);
   RunArgs args = arguments(6, 2);
-  args.initial_states = {array("m", {2})};
+  args.initial_states = {typed_array("m", {2})};
   const Result<RunResult> given = runner.run(args);
   ASSERT_TRUE(given) << given.error().message;
   expect_like_interpreter(*given, args, 1e-13);
-  args.initial_states = {array("m", {2}), array("h", {2, 5})};
+  args.initial_states = {typed_array("m", {2}), typed_array("h", {2, 5})};
   expect_like_interpreter(*runner.run(args), args, 1e-13);
   args.initial_states = {};
   expect_like_interpreter(*runner.run(args), args, 1e-13);
@@ -193,11 +195,12 @@ TEST(Runner, ListsEverythingThatDoesNotFit) {
   Program program = compile(DType::f32);
   Runner runner(program);
   RunArgs args = arguments(4, 2);
-  args.inputs[0] = array("s", {5, 2});
+  args.inputs[0] = typed_array("s", {5, 2});
   args.params[0].name = "bb";
-  args.params[2] = array("W", {3, 5});
-  args.initial_states = {array("h", {3, 5}), array("q", {2}), array("m", {2}), array("m", {2})};
-  args.inputs[1] = array("x", {4, 2, 3});
+  args.params[2] = typed_array("W", {3, 5});
+  args.initial_states = {typed_array("h", {3, 5}), typed_array("q", {2}), typed_array("m", {2}),
+                         typed_array("m", {2})};
+  args.inputs[1] = typed_array("x", {4, 2, 3});
   const Result<RunResult> result = runner.run(args);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message,
@@ -246,7 +249,7 @@ TEST(Runner, RefusesLengthsAndResetsThatDoNotFit) {
   EXPECT_EQ(runner.run(args).error().message,
             "reset[2, 1] is not a number, expected true or false");
   args.lengths = {7, 7};
-  args.inputs[0] = array("s", {4, 3});
+  args.inputs[0] = typed_array("s", {4, 3});
   EXPECT_EQ(runner.run(args).error().message,
             "the arrays do not fit `Toy`:\n"
             "  input `s` is [4, 3], expected [4, 2]\n"
@@ -268,7 +271,7 @@ TEST(Runner, RefusesPiecesOfWhatRunsInReverse) {
   args.piece = -2;
   EXPECT_EQ(runner.run(args).error().message, "piece must be 0 or more steps, got -2");
   args.piece = 0;
-  args.initial_states = {array("h", {2, 5}), array("s@1", {2})};
+  args.initial_states = {typed_array("h", {2, 5}), typed_array("s@1", {2})};
   EXPECT_EQ(runner.run(args).error().message,
             "initial state `s@1` carries a sequence on, but `Toy` cannot be run in pieces: it runs "
             "in reverse, from a sequence's last step on");
@@ -280,7 +283,7 @@ TEST(Runner, PiecesGiveWhatOneRunDoes) {
   Program program = compile(DType::f64);
   Runner runner(program);
   RunArgs args = arguments(11, 2);
-  args.initial_states = {array("m", {2})};
+  args.initial_states = {typed_array("m", {2})};
   for (const int64_t piece : {1, 3, 11, 20}) {
     args.piece = piece;
     const Result<RunResult> result = runner.run(args);

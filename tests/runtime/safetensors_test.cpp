@@ -24,7 +24,7 @@ std::string raw(std::vector<T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-std::string problem(const std::string& bytes) {
+std::string safetensors_problem(const std::string& bytes) {
   const Result<std::vector<NamedArray>> tensors = parse_safetensors(bytes, "w.safetensors");
   EXPECT_FALSE(tensors);
   if (tensors) return "";
@@ -34,7 +34,7 @@ std::string problem(const std::string& bytes) {
 }
 
 std::string header_problem(std::string_view header) {
-  const std::string text = problem(file(header, ""));
+  const std::string text = safetensors_problem(file(header, ""));
   const std::string prefix = "its header is damaged: ";
   EXPECT_EQ(text.substr(0, prefix.size()), prefix);
   return text.substr(prefix.size());
@@ -75,10 +75,10 @@ TEST(Safetensors, ReadsHalvesScalarsAndEmptyTensorsInFileOrder) {
 }
 
 TEST(Safetensors, RejectsHeadersThatCannotBe) {
-  EXPECT_EQ(problem("1234567"), "it has only 7 bytes");
-  EXPECT_EQ(problem(std::string(8, '\xff')),
+  EXPECT_EQ(safetensors_problem("1234567"), "it has only 7 bytes");
+  EXPECT_EQ(safetensors_problem(std::string(8, '\xff')),
             "it says that its header has 18446744073709551615 bytes, more than any file's");
-  EXPECT_EQ(problem(std::string("\x05\0\0\0\0\0\0\0{}", 10)),
+  EXPECT_EQ(safetensors_problem(std::string("\x05\0\0\0\0\0\0\0{}", 10)),
             "it is cut short: its header should have 5 bytes, but only 2 follow");
   EXPECT_EQ(header_problem(""), "it is not JSON: unexpected text at its byte 1");
   EXPECT_EQ(header_problem("{\"a\":"), "it is not JSON: unexpected text at its byte 6");
@@ -153,25 +153,27 @@ std::string one(std::string_view shape, std::string_view offsets, size_t bytes) 
 }
 
 TEST(Safetensors, NeverTrustsSizesAndPlaces) {
-  EXPECT_EQ(problem(one("[2]", "[0,8]", 4)),
+  EXPECT_EQ(safetensors_problem(one("[2]", "[0,8]", 4)),
             "tensor `a` ends at byte 8 of the data, but only 4 bytes are there");
-  EXPECT_EQ(problem(one("[2]", "[8,0]", 8)),
+  EXPECT_EQ(safetensors_problem(one("[2]", "[8,0]", 8)),
             "`data_offsets` of tensor `a` are not a begin and an end");
-  EXPECT_EQ(problem(one("[2]", "[0]", 8)),
+  EXPECT_EQ(safetensors_problem(one("[2]", "[0]", 8)),
             "`data_offsets` of tensor `a` are not a begin and an end");
-  EXPECT_EQ(problem(one("[2]", "[0,4,8]", 8)),
+  EXPECT_EQ(safetensors_problem(one("[2]", "[0,4,8]", 8)),
             "`data_offsets` of tensor `a` are not a begin and an end");
-  EXPECT_EQ(problem(one("[3]", "[0,8]", 8)),
+  EXPECT_EQ(safetensors_problem(one("[3]", "[0,8]", 8)),
             "tensor `a` of F32 with shape [3] does not fill its 8 bytes");
-  EXPECT_EQ(problem(one("[2]", "[0,9]", 9)),
+  EXPECT_EQ(safetensors_problem(one("[2]", "[0,9]", 9)),
             "tensor `a` of F32 with shape [2] does not fill its 9 bytes");
-  EXPECT_EQ(problem(one("[4611686018427387904,4]", "[0,0]", 0)),
+  EXPECT_EQ(safetensors_problem(one("[4611686018427387904,4]", "[0,0]", 0)),
             "tensor `a` of F32 with shape [4611686018427387904, 4] does not fill its 0 bytes");
-  EXPECT_EQ(problem(one("[2]", "[0,8]", 12)), "4 bytes at its end belong to no tensor");
-  EXPECT_EQ(problem(one("[2]", "[4,12]", 12)), "4 bytes before tensor `a` belong to no tensor");
+  EXPECT_EQ(safetensors_problem(one("[2]", "[0,8]", 12)), "4 bytes at its end belong to no tensor");
+  EXPECT_EQ(safetensors_problem(one("[2]", "[4,12]", 12)),
+            "4 bytes before tensor `a` belong to no tensor");
   const std::string overlap = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                               R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})";
-  EXPECT_EQ(problem(file(overlap, std::string(12, '\0'))), "tensors `a` and `b` overlap");
+  EXPECT_EQ(safetensors_problem(file(overlap, std::string(12, '\0'))),
+            "tensors `a` and `b` overlap");
 }
 
 TEST(Safetensors, EveryTruncationIsAnError) {

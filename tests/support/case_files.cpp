@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "tests/support/reference/golden.h"
@@ -21,13 +20,6 @@ constexpr std::string_view kFrame = "frame";
 constexpr std::string_view kHole = "...";
 
 bool updating = false;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 std::string without_blank_end(std::string text) {
   text.erase(text.find_last_not_of('\n') + 1);

@@ -33,13 +33,6 @@ struct Block {
   size_t line = 0;  // of the first line inside
 };
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 std::vector<Block> blocks_of(const std::string& markdown) {
   std::vector<Block> blocks;
   bool inside = false;

@@ -10,6 +10,7 @@
 #include "passes/graph/delays.h"
 #include "runtime/program/device_array.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/kept_kernels.h"
 
 namespace rnnc::test {
 namespace {
@@ -195,7 +196,7 @@ bool are_of_one_size(const std::vector<ArrayInfo>& arrays) {
 
 void check_one_step_calls(const Graph& graph, const CompileOptions& options,
                           const OneStepShape& shape, double tolerance) {
-  Result<Program> program = Program::compile(graph, options);
+  Result<Program> program = Program::compile(graph, with_kept_kernels(options));
   ASSERT_TRUE(program) << program.error().message;
   const Status prepared = program->prepare(shape.batch, 1);
   ASSERT_TRUE(prepared) << prepared.error().message;

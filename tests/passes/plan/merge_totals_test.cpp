@@ -17,7 +17,7 @@ namespace {
 constexpr PassSet kApart =
     PassSet::all().without(Pass::Merge).without(Pass::Pad).without(Pass::Stack);
 
-Machine cpu_machine() {
+Machine plain_machine() {
   return {};
 }
 
@@ -52,7 +52,7 @@ std::ptrdiff_t count_totals(const Plan& plan) {
 }
 
 TEST(MergeTotals, OneForEachRightOperand) {
-  for (const Machine& machine : {cpu_machine(), h200_machine()}) {
+  for (const Machine& machine : {plain_machine(), h200_machine()}) {
     // Of x, of h and of rows alone; with a GRU, whose candidate takes what x and h add apart, too.
     for (const char* name : {"lstm", "gru", "elman"}) {
       const Plan plan = merged_plan(load_backward_half(name, {{"H", 8}}), machine);
@@ -77,7 +77,7 @@ std::ptrdiff_t count_transposed(const Plan& plan) {
 TEST(MergeTotals, ProductsThatAddUp) {
   const Graph half = load_backward_half("lstm", {{"H", 8}});
   EXPECT_EQ(count_transposed(merged_plan(half, h200_machine())), 1);
-  EXPECT_EQ(count_transposed(merged_plan(half, cpu_machine())), 4);
+  EXPECT_EQ(count_transposed(merged_plan(half, plain_machine())), 4);
 }
 
 /// What a layer has from the one above is added up before its steps, which wait for none of it.
@@ -89,7 +89,7 @@ TEST(MergeTotals, ProductsBetweenLayers) {
 TEST(MergeTotals, RowsStayAligned) {
   const Graph half = load_backward_half("lstm", {{"H", 3}});
   EXPECT_EQ(count_totals(merged_plan(half, h200_machine())), 12);
-  EXPECT_EQ(count_totals(merged_plan(half, cpu_machine())), 3);
+  EXPECT_EQ(count_totals(merged_plan(half, plain_machine())), 3);
 }
 
 /// Weight gradients of x and of h, a bias for each gate, and one product for dx.
@@ -98,8 +98,8 @@ TEST(MergeTotals, WithZerosBetweenRows) {
   const Plan plan = merged_plan(half, h200_machine(), DType::f32, /*unaligned=*/true);
   EXPECT_EQ(count_totals(plan), 6) << to_string(plan);
   EXPECT_EQ(count_transposed(plan), 1) << to_string(plan);
-  const Plan same = merged_plan(half, cpu_machine(), DType::f32, /*unaligned=*/true);
-  EXPECT_EQ(to_string(same), to_string(merged_plan(half, cpu_machine())));
+  const Plan same = merged_plan(half, plain_machine(), DType::f32, /*unaligned=*/true);
+  EXPECT_EQ(to_string(same), to_string(merged_plan(half, plain_machine())));
 }
 
 /// Memory that nothing has written is NaN.
@@ -119,7 +119,7 @@ TEST(MergeTotals, GiveWhatTheGraphMeans) {
           EXPECT_LE(worst_error(actual.outputs, expected.outputs), most);
           EXPECT_LE(worst_error(actual.results, expected.results), most);
         };
-        check(merged_plan(half, cpu_machine(), dtype));
+        check(merged_plan(half, plain_machine(), dtype));
         check(merged_plan(half, h200_machine(), dtype));
         check(merged_plan(half, h200_machine(), dtype, /*unaligned=*/true));
       }

@@ -15,7 +15,7 @@
 namespace rnnc::test {
 namespace {
 
-struct Setting {
+struct TotalSetting {
   DType dtype = DType::f32;
   bool tf32 = false;
   PassSet passes = PassSet::all();
@@ -25,7 +25,7 @@ constexpr PaddingOptions kAny = {
     .max_steps = 11, .least_rows = 1, .least_size = 1, .least_library_rows = 1};
 
 /// As `build_plan` makes it, but any total is worth it.
-Plan padded_plan(const Graph& graph, const Setting& setting) {
+Plan plan_of_padded_totals(const Graph& graph, const TotalSetting& setting) {
   const Machine machine = h200_machine();
   Result<Plan> plan =
       plan_graph(graph, {.dtype = setting.dtype,
@@ -77,13 +77,13 @@ TEST(PadTotals, AlignsRowsAndKeepsValues) {
       const Graph half = load_backward_half(name, {{"H", hidden}});
       const InterpreterArgs args = random_args(half, 11, 3, ++seed);
       const InterpreterResult expected = interpret(half, args);
-      for (const Setting& setting :
-           {Setting{}, Setting{.tf32 = true}, Setting{.dtype = DType::bf16},
-            Setting{.dtype = DType::f16, .passes = PassSet::all().without(Pass::Resident)},
-            Setting{.passes = PassSet::all().without(Pass::Split).without(Pass::Merge)}}) {
+      for (const TotalSetting& setting :
+           {TotalSetting{}, TotalSetting{.tf32 = true}, TotalSetting{.dtype = DType::bf16},
+            TotalSetting{.dtype = DType::f16, .passes = PassSet::all().without(Pass::Resident)},
+            TotalSetting{.passes = PassSet::all().without(Pass::Split).without(Pass::Merge)}}) {
         SCOPED_TRACE(fmt::format("{} {} {} {}", name, hidden, to_string(setting.dtype),
                                  setting.passes.to_string()));
-        const Plan plan = padded_plan(half, setting);
+        const Plan plan = plan_of_padded_totals(half, setting);
         EXPECT_GT(count_aligned(plan), 0);
         const InterpreterResult actual = execute_plan(plan, args);
         const bool exact = setting.dtype == DType::f32 && !setting.tf32;
@@ -96,7 +96,7 @@ TEST(PadTotals, AlignsRowsAndKeepsValues) {
 
 TEST(PadTotals, LeavesAlignedRowsAlone) {
   for (const char* name : {"lstm", "gru"}) {
-    Plan plan = padded_plan(load_backward_half(name, {{"H", 7}}), {});
+    Plan plan = plan_of_padded_totals(load_backward_half(name, {{"H", 7}}), {});
     const std::string before = to_string(plan);
     EXPECT_FALSE(run_pad_totals(plan, h200_machine(), kAny)) << before;
     EXPECT_EQ(to_string(plan), before);

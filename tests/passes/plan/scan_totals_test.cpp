@@ -33,7 +33,7 @@ Plan backward_plan(const std::string& cell, const PlanOptions& options) {
   return *std::move(plan);
 }
 
-Plan scan_plan(const std::string& cell, DType dtype = DType::f32) {
+Plan backward_scan_plan(const std::string& cell, DType dtype = DType::f32) {
   return backward_plan(cell, {.dtype = dtype,
                               .batch = 3,
                               .max_steps = 600,
@@ -42,7 +42,7 @@ Plan scan_plan(const std::string& cell, DType dtype = DType::f32) {
                               .strategy = Strategy::Scan});
 }
 
-ScanLaunch& scan_of(Plan& plan) {
+ScanLaunch& found_scan(Plan& plan) {
   for (Stage& stage : plan.stages) {
     for (Launch& launch : stage.launches) {
       if (auto* const scan = std::get_if<ScanLaunch>(&launch)) return *scan;
@@ -94,8 +94,8 @@ TEST(ScanTotals, AreAllThatIsStored) {
   for (const char* const cell : {"Floor", "Turning", "Weighted"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(fmt::format("{} in {}", cell, to_string(dtype)));
-      Plan plan = scan_plan(cell, dtype);
-      const ScanLaunch& scan = scan_of(plan);
+      Plan plan = backward_scan_plan(cell, dtype);
+      const ScanLaunch& scan = found_scan(plan);
       EXPECT_GE(scan.totals.size(), 2U);
       EXPECT_EQ(count_sums(plan), 0);
       for (const uint32_t i : scan.totals) {
@@ -150,8 +150,8 @@ TEST(ScanTotals, LeaveWhatTheCallerReads) {
 }
 
 TEST(ScanTotals, AreAddedUpBesideWhatProductsRead) {
-  Plan plan = scan_plan("Biased");
-  const ScanLaunch& scan = scan_of(plan);
+  Plan plan = backward_scan_plan("Biased");
+  const ScanLaunch& scan = found_scan(plan);
   EXPECT_EQ(scan.totals.size(), 2U);
   EXPECT_EQ(count_sums(plan), 0);
   int64_t stores = 0;
@@ -165,8 +165,8 @@ TEST(ScanTotals, AreAddedUpBesideWhatProductsRead) {
 TEST(ScanTotals, HaveNoPartialsOnACpu) {
   Plan plan = backward_plan(
       "Turning", {.max_steps = 600, .machine = cpu_machine(2), .strategy = Strategy::Scan});
-  EXPECT_GE(scan_of(plan).totals.size(), 2U);
-  EXPECT_EQ(scan_of(plan).partials, kNoBuffer);
+  EXPECT_GE(found_scan(plan).totals.size(), 2U);
+  EXPECT_EQ(found_scan(plan).partials, kNoBuffer);
   EXPECT_EQ(count_sums(plan), 0);
 }
 
@@ -177,9 +177,9 @@ TEST(ScanTotals, AreNotThoseOfLoops) {
 }
 
 TEST(ScanTotals, AreSaid) {
-  Plan plan = scan_plan("Floor");
+  Plan plan = backward_scan_plan("Floor");
   const std::string text = to_string(plan);
-  const ScanLaunch& scan = scan_of(plan);
+  const ScanLaunch& scan = found_scan(plan);
   std::string arguments;
   for (const uint32_t i : scan.totals) {
     arguments += fmt::format("{}a{}", arguments.empty() ? "" : ", ", i);
@@ -193,7 +193,7 @@ TEST(ScanTotals, AreSaid) {
 }
 
 TEST(ScanTotals, AreReadFromText) {
-  const std::string text = to_string(scan_plan("Floor"));
+  const std::string text = to_string(backward_scan_plan("Floor"));
   const auto complaint = [&](const std::string& from, const std::string& to) {
     std::string damaged = text;
     damaged.replace(damaged.find(from), from.size(), to);
@@ -212,14 +212,14 @@ TEST(ScanTotals, AreReadFromText) {
 
 TEST(ScanTotals, AreVerified) {
   const auto complaint = [](const auto& damage) {
-    Plan plan = scan_plan("Floor");
-    damage(plan, scan_of(plan));
+    Plan plan = backward_scan_plan("Floor");
+    damage(plan, found_scan(plan));
     const Status status = verify(plan);
     const std::string text = status ? "none" : status.error().message;
     return text.substr(text.rfind(": ") == std::string::npos ? 0 : text.rfind(": ") + 2);
   };
-  Plan plan = scan_plan("Floor");
-  const std::vector<uint32_t> totals = scan_of(plan).totals;
+  Plan plan = backward_scan_plan("Floor");
+  const std::vector<uint32_t> totals = found_scan(plan).totals;
   const auto name = [&](size_t i) { return fmt::format("a{}", totals[i]); };
   EXPECT_EQ(complaint([](Plan&, ScanLaunch&) {}), "none");
   EXPECT_EQ(complaint([](Plan&, ScanLaunch& l) { l.totals.push_back(0); }),
@@ -227,7 +227,7 @@ TEST(ScanTotals, AreVerified) {
   EXPECT_EQ(complaint([](Plan&, ScanLaunch& l) { l.totals.push_back(l.totals[0]); }),
             name(0) + " is nothing to add up");
   EXPECT_EQ(complaint([](Plan&, ScanLaunch& l) { l.totals.push_back(l.carries[0].store); }),
-            fmt::format("a{} is nothing to add up", scan_of(plan).carries[0].store));
+            fmt::format("a{} is nothing to add up", found_scan(plan).carries[0].store));
   EXPECT_EQ(complaint([](Plan&, ScanLaunch& l) { l.totals.erase(l.totals.begin()); }),
             name(0) + " is stored where every step stores it");
   EXPECT_EQ(
@@ -237,7 +237,7 @@ TEST(ScanTotals, AreVerified) {
             "totals of a scan have no partials");
   EXPECT_EQ(complaint([](Plan&, ScanLaunch& l) { l.totals.clear(); }).substr(0, 1), "a");
   EXPECT_EQ(complaint([](Plan& p, ScanLaunch& l) { p.buffers[l.partials].width = 8; }),
-            fmt::format("b{} has no room for what tiles add up", scan_of(plan).partials));
+            fmt::format("b{} has no room for what tiles add up", found_scan(plan).partials));
   EXPECT_EQ(complaint([](Plan& p, ScanLaunch& l) {
               p.kernels[l.kernel].arguments[l.totals[0]].dtype = DType::f64;
             }).substr(0, name(0).size() + 16),

@@ -23,7 +23,7 @@
 namespace rnnc::test {
 namespace {
 
-constexpr const char* kCells = R"(
+constexpr const char* kScanCells = R"(
 cell Gate[H](p: [H], n: [H]) -> h {
   state h: [H]
   z = sigmoid(p[t])
@@ -76,7 +76,7 @@ cell Dense[H](p: [H]) -> h {
 )";
 
 Graph cell(const std::string& name, int64_t size = 3) {
-  Unit unit("scans.rnn", kCells);
+  Unit unit("scans.rnn", kScanCells);
   std::optional<Graph> graph = unit.lower(name, {{"H", size}});
   RNNC_CHECK(graph.has_value(), "{}", unit.render());
   graph->bind({{"H", size}});
@@ -94,7 +94,7 @@ ScanLaunch& scan_of(Plan& plan) {
   return std::get<ScanLaunch>(plan.stages.back().launches[0]);
 }
 
-std::string error_of(const Result<Plan>& plan) {
+std::string message_of(const Result<Plan>& plan) {
   return plan ? "none" : plan.error().message;
 }
 
@@ -297,7 +297,7 @@ TEST(ScanPlans, HaveNoExchangeOnACpu) {
 }
 
 TEST(ScanPlans, ThatCannotBeSayWhy) {
-  const auto refusal = [](const char* name) { return error_of(scan_plan(name)); };
+  const auto refusal = [](const char* name) { return message_of(scan_plan(name)); };
   const std::string hint = " (leave the strategy out, and rnnc finds a way)";
   EXPECT_EQ(refusal("Bent"),
             "`Bent` at batch 1 cannot run with strategy `scan`: h: tanh makes it "
@@ -314,7 +314,7 @@ TEST(ScanPlans, ThatCannotBeSayWhy) {
                 hint);
   PlanOptions options;
   options.passes = PassSet::all().without(Pass::Loop);
-  EXPECT_EQ(error_of(scan_plan("Gate", options)), "strategy `scan` needs the pass `loop`");
+  EXPECT_EQ(message_of(scan_plan("Gate", options)), "strategy `scan` needs the pass `loop`");
 }
 
 /// What a loop is that lowering does not make today.

@@ -25,7 +25,7 @@ namespace {
 constexpr PassSet kByStep = PassSet::all().without(Pass::Resident);
 constexpr PassSet kNotMerged = kByStep.without(Pass::Merge);
 
-struct Setting {
+struct SplitSetting {
   int64_t batch = 3;
   int64_t chunk = 4;
   bool tf32 = false;
@@ -33,7 +33,7 @@ struct Setting {
 };
 
 /// As `build_plan` makes it, but any product is split, and any that is not aligned has pads.
-Plan split_plan(const Graph& graph, const Setting& setting) {
+Plan split_plan(const Graph& graph, const SplitSetting& setting) {
   const Machine machine = h200_machine();
   const PassSet early =
       setting.passes.without(Pass::Split).without(Pass::Pad).without(Pass::Wavefront);
@@ -88,7 +88,7 @@ std::vector<L> launches(const Plan& plan, std::optional<Domain> domain = {}) {
 }
 
 /// Memory that nothing has written is NaN.
-void compare(const Graph& graph, const InterpreterArgs& args, const Setting& setting) {
+void compare_split(const Graph& graph, const InterpreterArgs& args, const SplitSetting& setting) {
   SCOPED_TRACE(fmt::format("B {}, C {}, passes {}", setting.batch, setting.chunk,
                            setting.passes.to_string()));
   const InterpreterResult expected = interpret_sequences(graph, args, {}, {});
@@ -105,7 +105,7 @@ TEST(SplitGemms, ChangeNoResultWhateverTheSizes) {
       for (const Graph& graph : {elman_graph(inputs, size), two_products(inputs, size)}) {
         const InterpreterArgs args = random_args(graph, 11, 3, 1, /*with_initial_states=*/true);
         for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
-          compare(graph, args, {.passes = passes});
+          compare_split(graph, args, {.passes = passes});
         }
       }
     }
@@ -119,7 +119,7 @@ TEST(SplitGemms, ChangeNoResultOfTheCases) {
     const InterpreterArgs args = random_args(graph, 11, 3, 1);
     for (const int64_t chunk : {1, 4}) {
       for (const PassSet passes : {PassSet::all(), kNotMerged, kByStep.without(Pass::Reuse)}) {
-        compare(graph, args, {.chunk = chunk, .passes = passes});
+        compare_split(graph, args, {.chunk = chunk, .passes = passes});
       }
     }
   }
@@ -132,7 +132,7 @@ TEST(SplitGemms, ChangeNoResultOfRandomGraphs) {
         random_graph(seed, {.structure = seed % 2 == 1, .reversals = seed % 3 == 1});
     const InterpreterArgs args = random_args(graph, 11, 2, seed, seed % 2 == 0);
     for (const PassSet passes : {kByStep, kNotMerged, PassSet::all(), PassSet::none()}) {
-      compare(graph, args, {.batch = 2, .passes = passes});
+      compare_split(graph, args, {.batch = 2, .passes = passes});
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "passes/graph/delays.h"
 #include "runtime/program/read_unit.h"
+#include "tests/support/kept_kernels.h"
 #include "tests/support/reference/deterministic.h"
 
 namespace rnnc::test {
@@ -184,7 +185,7 @@ Result<GoldenReport> run_golden_cases(const std::vector<GoldenCase>& cases,
       auto lowered = golden_graph(golden_case);
       if (!lowered) return tl::unexpected(lowered.error());
       graph = *std::move(lowered);
-      auto compiled = Program::compile(*graph, options);
+      auto compiled = Program::compile(*graph, with_kept_kernels(options));
       if (!compiled) return tl::unexpected(compiled.error());
       program.emplace(*std::move(compiled));
     }

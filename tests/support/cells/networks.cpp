@@ -8,7 +8,7 @@
 namespace rnnc::test {
 namespace {
 
-constexpr std::string_view kCells = R"(
+constexpr std::string_view kNetworkCells = R"(
 cell Dense[I, H](x: [I]) -> h {
   state h: [H]
   param W: [H, I]
@@ -113,7 +113,7 @@ cell Echoes[I, H](x: [I]) -> h {
 }
 )";
 
-const std::map<std::string, std::string_view>& definitions() {
+const std::map<std::string, std::string_view>& network_definitions() {
   static const std::map<std::string, std::string_view> all = {
       {"Stack", R"(
 network Stack[H](x: [H]) -> y {
@@ -150,14 +150,14 @@ network Branches[H](x: [H]) -> y {
 
 std::vector<std::string> networks() {
   std::vector<std::string> names;
-  for (const auto& [name, text] : definitions()) names.push_back(name);
+  for (const auto& [name, text] : network_definitions()) names.push_back(name);
   return names;
 }
 
 namespace {
 
 Graph network_of(const std::string& name, std::string_view definition, int64_t size) {
-  Unit unit(name + ".rnn", std::string(kCells) + std::string(definition));
+  Unit unit(name + ".rnn", std::string(kNetworkCells) + std::string(definition));
   std::optional<Graph> graph = unit.lower(name, {{"H", size}});
   RNNC_CHECK(graph.has_value(), "{}", unit.render());
   graph->bind({{"H", size}});
@@ -168,7 +168,7 @@ Graph network_of(const std::string& name, std::string_view definition, int64_t s
 }  // namespace
 
 Graph network(const std::string& name, int64_t size) {
-  return network_of(name, definitions().at(name), size);
+  return network_of(name, network_definitions().at(name), size);
 }
 
 Graph tower(const std::vector<std::string>& cells, int64_t size) {

@@ -10,6 +10,7 @@
 
 #include "runtime/program/run.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/kept_kernels.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/interpreter_run.h"
 #include "tests/support/reference/sequence_oracle.h"
@@ -47,7 +48,9 @@ double largest_of(const InterpreterResult& result) {
 class SequenceProgram {
  public:
   SequenceProgram(const Graph& graph, const CompileOptions& options)
-      : graph_(graph), dtype_(options.dtype), program_(Program::compile(graph, options)) {
+      : graph_(graph),
+        dtype_(options.dtype),
+        program_(Program::compile(graph, with_kept_kernels(options))) {
     if (program_) {
       runner_.emplace(*program_);
     } else {

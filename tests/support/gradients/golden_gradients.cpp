@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/program/run.h"
+#include "tests/support/kept_kernels.h"
 #include "tests/support/reference/deterministic.h"
 
 namespace rnnc::test {
@@ -34,7 +35,7 @@ Status compare(const GoldenCase& one, const Summaries& expected, const CompileOp
                ResidualChoice residuals, GoldenReport& report) {
   const Result<Graph> graph = golden_graph(one);
   if (!graph) return tl::unexpected(graph.error());
-  Result<Program> program = Program::compile(*graph, options);
+  Result<Program> program = Program::compile(*graph, with_kept_kernels(options));
   if (!program) return tl::unexpected(program.error());
   const RunArgs args = golden_arguments(*graph, one);
   Runner runner(*program);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/arrays/random_arrays.h"
+#include "tests/support/kept_kernels.h"
 
 namespace rnnc::test {
 namespace {
@@ -70,7 +71,7 @@ std::string find_difference(const RunGradients& a, const RunGradients& b) {
 
 void check_checkpoints(const Graph& graph, const CompileOptions& options, const TrainingRun& run,
                        const std::vector<int64_t>& checkpoints) {
-  Result<Program> program = Program::compile(graph, options);
+  Result<Program> program = Program::compile(graph, with_kept_kernels(options));
   ASSERT_TRUE(program) << program.error().message;
   Runner runner(*program);
   const auto [args, loss] = random_training(program->signature(), run);

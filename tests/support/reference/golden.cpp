@@ -42,6 +42,13 @@ std::string read_data(const std::filesystem::path& path) {
   return text.str();
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 std::vector<double> summarise(const std::vector<double>& tensor) {
   const size_t n = tensor.size();
   std::vector<double> summary;

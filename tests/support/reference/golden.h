@@ -21,6 +21,9 @@ std::filesystem::path data_root();
 /// The text of a file below `data_root()`.
 std::string read_data(const std::filesystem::path& path);
 
+/// A text's lines, without their ends.
+std::vector<std::string> lines_of(const std::string& text);
+
 /// What a golden holds of `tensor`: its samples, then the projection sum(w * tensor) / sqrt(n).
 std::vector<double> summarise(const std::vector<double>& tensor);
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/support/cells/golden_cases.h"
+#include "tests/support/kept_kernels.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/interpreter_run.h"
 
@@ -56,7 +57,7 @@ Result<std::vector<std::string>> nonfinite_differences(const std::string& cell,
   const GoldenCase golden_case = small_case(cell, options.dtype);
   const Result<Graph> graph = golden_graph(golden_case);
   if (!graph) return tl::unexpected(graph.error());
-  auto program = Program::compile(*graph, options);
+  auto program = Program::compile(*graph, with_kept_kernels(options));
   if (!program) return tl::unexpected(program.error());
   std::vector<std::string> differences;
   for (const Change& change : changes_of(golden_arguments(*graph, golden_case))) {
