@@ -127,9 +127,9 @@ class Layers:
 
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
-            x, lengths, rows = padded(input)
-            y, states = self._run(x, self._split(hx), lengths)
-            return packed_like(y, rows, input), self._join(states)
+            x, packing = padded(input)
+            y, states = self._run(x, self._split(hx), packing.lengths)
+            return packed_like(y, packing, input), self._join(states)
         if input.dim() == 2:
             hx = None if hx is None else [state[:, None] for state in self._split(hx)]
             y, states = self._run(input[:, None], hx, None)
