@@ -20,6 +20,7 @@ except ImportError as error:
 
 import rnnc.torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -95,6 +96,25 @@ class Compile(unittest.TestCase):
         for kind in (rnnc.torch.LSTM, rnnc.torch.GRU, rnnc.torch.RNN):
             module = kind(3, 4, num_layers=2, bidirectional=True, batch_first=True)
             self.same(module, torch.randn(2, 5, 3))
+
+    def test_lists(self):
+        cell, x = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4), torch.randn(4, 2, 3)
+        self.same(cell, x, lengths=[4, 2], reset=[[0, 0], [1, 0], [0, 0], [0, 1]])
+
+    def test_packed_sequences(self):
+        """Without what is kept of packings at once."""
+        module = rnnc.torch.GRU(3, 4, bidirectional=True)
+        compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+        for lengths in ([2, 5, 3], [4, 4, 4], [6]):
+            x = torch.randn(max(lengths), len(lengths), 3)
+            packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
+            found = []
+            for run in (module, compiled):
+                data = packed.data.clone().requires_grad_()
+                y, h = run(packed._replace(data=data))
+                (y.data.square().sum() + h.square().sum()).backward()
+                found.append([y.data, h, data.grad])
+            self.assertTrue(all(map(torch.equal, *found)))
 
     def test_autocast(self):
         cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4)

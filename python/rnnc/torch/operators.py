@@ -55,8 +55,9 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
             return compiled.calls(call.inference).forward(tensors)
     kind = call.inference._replace(wanted=flags)
     size = _reserve_bytes(compiled, given, lengths, reset, flags, *kind.rows)
-    results, reserve = calls.training_forward(compiled, kind, tensors, size)
-    return [*results, reserve]
+    reserve = compiled.bytes(size)
+    with compiled.lock:
+        return [*compiled.calls(kind).forward(tensors, reserve), reserve]
 
 
 def _backward(
