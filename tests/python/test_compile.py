@@ -180,6 +180,24 @@ class Compile(unittest.TestCase):
             )
             subprocess.run([sys.executable, "-c", program, folder], check=True)
 
+    def test_compiled_ahead(self):
+        """A package of AOTInductor's, in another process."""
+        model = Model(rnnc.torch.GRU(5, 4), 4).eval()
+        x = torch.randn(4, 2, 3)
+        with torch.no_grad():
+            exported = torch.export.export(model, (x,))
+            expected = model(x)
+        with tempfile.TemporaryDirectory() as folder:
+            torch._inductor.aoti_compile_and_package(exported, package_path=f"{folder}/model.pt2")
+            torch.save((x, expected), f"{folder}/expected.pt")
+            program = (
+                "import sys, torch, rnnc.torch\n"
+                "model = torch._inductor.aoti_load_package(sys.argv[1] + '/model.pt2')\n"
+                "x, expected = torch.load(sys.argv[1] + '/expected.pt')\n"
+                "assert torch.allclose(model(x), expected, atol=1e-6)\n"
+            )
+            subprocess.run([sys.executable, "-c", program, folder], check=True)
+
     def test_operators(self):
         """PyTorch's own checks of schema, fake kernels and gradients."""
         cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4)
@@ -189,9 +207,9 @@ class Compile(unittest.TestCase):
         lengths, reset = torch.tensor([4, 2]), torch.zeros(4, 2)
         all_wanted = "1" * 14 + "0"
         calls = [
-            ([x], params, [h], "10", lengths, reset, all_wanted),
-            ([x], params, [], "00", None, None, "1" * 13 + "00"),
-            ([x.detach()], [p.detach() for p in params], [], "00", None, None, ""),
+            ([x, *params, h], "10", lengths, reset, all_wanted),
+            ([x, *params], "00", None, None, "1" * 13 + "00"),
+            ([x.detach(), *(p.detach() for p in params)], "00", None, None, ""),
         ]
         torch.use_deterministic_algorithms(True)  # fills the reserve, whose gaps would differ
         try:

@@ -422,7 +422,7 @@ def _traced(source, inputs, params, states, lengths, reset):
     given = "".join("01"[s is not None] for s in states)
     states = [s for s in states if s is not None]
     results = torch.ops.rnnc.forward(
-        source.text, list(inputs), list(params), states, given, lengths, reset, flags
+        source.text, [*inputs, *params, *states], given, lengths, reset, flags
     )
     return list(results[: source.output_count + len(source.states)])
 
