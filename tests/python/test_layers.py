@@ -3,6 +3,7 @@
 import copy
 import itertools
 import unittest
+import warnings
 
 try:
     import torch
@@ -12,6 +13,7 @@ except ImportError as error:
 import rnnc.torch
 from torch import nn
 from torch.autograd import forward_ad
+from torch.nn.utils import parametrizations
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 KINDS = {nn.LSTM: rnnc.torch.LSTM, nn.GRU: rnnc.torch.GRU, nn.RNN: rnnc.torch.RNN}
@@ -200,9 +202,45 @@ class Layers(unittest.TestCase):
         model.train()(x).sum().backward()
         self.assertIs(type(copy.deepcopy(model).rnn), rnnc.torch.GRU)
 
+    def test_projections(self):
+        x = torch.randn(6, 3, 5, dtype=torch.float64)
+        for bias, two_ways, layers in itertools.product((True, False), (True, False), (1, 2)):
+            more = dict(bias=bias, bidirectional=two_ways, num_layers=layers, proj_size=2)
+            self.compare(nn.LSTM, x, **more)
+            ways = layers * (2 if two_ways else 1)
+            hx = (torch.randn(ways, 3, 2).double(), torch.randn(ways, 3, 4).double())
+            packed = pack_padded_sequence(x, torch.tensor([2, 6, 3]), enforce_sorted=False)
+            self.compare(nn.LSTM, packed, hx, **more)
+        model = nn.LSTM(5, 4, 3, dropout=0.5, proj_size=2, bidirectional=True).double()
+        torch.manual_seed(2)
+        expected = model(x)
+        torch.manual_seed(2)
+        found = rnnc.torch.replace(model)(x)
+        self.assertIs(type(model), rnnc.torch.LSTM)
+        for ours, theirs in zip(flat(found), flat(expected)):
+            self.assertLessEqual(float((ours - theirs).detach().abs().max()), 1e-10)
+        model = model.eval()
+        with warnings.catch_warnings():  # of vmap: the step as PyTorch operations
+            warnings.simplefilter("ignore", rnnc.torch.ReferenceWarning)
+            both = torch.func.vmap(lambda x: model(x)[0])(torch.stack([x, 2 * x]))
+        self.assertLessEqual(float((both[1] - model(2 * x)[0]).detach().abs().max()), 1e-10)
+
+    def test_parametrizations(self):
+        """Of a module that has been replaced; one that has them is left alone."""
+        x = torch.randn(6, 3, 5)
+        module = rnnc.torch.replace(nn.LSTM(5, 4))
+        expected = module(x)[0]
+        parametrizations.weight_norm(module, "weight_hh_l0")
+        self.assertLessEqual(float((module(x)[0] - expected).detach().abs().max()), 1e-6)
+        module(x)[0].sum().backward()
+        self.assertTrue(all(p.grad is not None for p in module.parameters()))
+        other = nn.LSTM(5, 4)
+        parametrizations.weight_norm(other, "weight_hh_l0")
+        self.assertNotIsInstance(rnnc.torch.replace(other), rnnc.torch.LSTM)
+
     def test_what_is_not_there(self):
-        with self.assertRaises(NotImplementedError):
-            rnnc.torch.LSTM(5, 4, proj_size=2)
+        with self.assertRaises(TypeError):
+            rnnc.torch.GRU(5, 4, proj_size=2)
         with self.assertRaises(ValueError):
             rnnc.torch.LSTM(5, 4)(torch.randn(3, 2, 6))
 
