@@ -37,7 +37,7 @@ class Library:
         self.ready = compiled.calls(call.training if training else call.inference)
         if training:
             for _ in range(2):  # the second time the workspace that is kept is large enough for both
-                results, reserve = calls.training_forward(compiled, call.training, tensors)
+                results, reserve = calls.training_forward(call, tensors)
                 saved = [results[0], *tensors]
                 gradients = [dy, *[None] * len(source.states)]
                 made = self.ready.backward(saved, reserve, gradients)

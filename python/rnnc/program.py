@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections import namedtuple
 from ctypes import byref, c_size_t, c_void_p
+from operator import index
 from pathlib import Path
 
 from rnnc import _library
@@ -26,8 +27,16 @@ def _dims(values):
     return (_library.Dim * len(values))(*((n.encode(), v) for n, v in values.items()))
 
 
+def _integers(dims):
+    """Of any kind of integers, NumPy's too."""
+    for name, value in dims.items():
+        if not hasattr(value, "__index__"):
+            raise ValueError(f"the dim {name} is {value!r}, expected an integer")
+    return {name: index(value) for name, value in dims.items()}
+
+
 def _is_text(source):
-    return isinstance(source, str) and "\n" in source
+    return isinstance(source, str) and ("\n" in source or "{" in source)
 
 
 def _is_name(source):
@@ -306,14 +315,15 @@ def compile(
 ):
     """Compiles a cell or network.
 
-    `source` is a path, the name of a cell or network that the library has ("lstm": `shipped`), a text of
-    more than one line, or what `@rnnc.cell` made of a function; `definition` names one of several cells
+    `source` is a path, the name of a cell or network that the library has ("lstm": `shipped`), a text
+    (it has a brace), or what `@rnnc.cell` made of a function; `definition` names one of several cells
     in it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
     `spare_multiprocessors` of a GPU are left to what else runs there, such as NCCL's kernels.
     Raises `Error` with the compiler's diagnostics.
     """
     if dtype not in DTYPES:
         raise ValueError(f"there is no dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
+    dims = _integers(dims)
     return Program(
         graph_of(source, definition, dims),
         dims,
@@ -330,7 +340,7 @@ def compile(
 
 def graph_of(source, definition=None, dims=None):
     """The text of a step graph, as `rnnc emit --as graph` prints it; arguments as in `compile`."""
-    dims = dims or {}
+    dims = _integers(dims or {})
     text = source.text if isinstance(source, Definition) else source
     unit, graph = c_void_p(), c_void_p()
     try:

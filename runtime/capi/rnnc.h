@@ -278,8 +278,11 @@ typedef struct rnnc_forward_args {
   const void* const* params;
   void* const* outputs;
   const void* const* initial_states; /* NULL, or one each; NULL: as declared */
-  void* const* final_states;         /* NULL, or one each; NULL: not wanted */
-  const int32_t* lengths;            /* NULL: all are `steps` long */
+  /* NULL, or one each; NULL: not wanted. May lie where initial states do, each in its own's place
+   * or in another's; what else a call writes overlaps nothing. */
+  void* const* final_states;
+  /* From 0 to `steps`: others count as the nearest of these. NULL: all are `steps` long. */
+  const int32_t* lengths;
   const uint8_t* reset; /* nonzero: the sequence begins anew at this step. NULL: never */
   int32_t reuse_params; /* nonzero: params have not changed since the last call */
   void* workspace;

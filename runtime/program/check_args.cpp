@@ -59,10 +59,4 @@ std::string_view to_text(SequenceFeatures features) {
   return features.resets ? " with resets" : "";
 }
 
-std::string_view to_argument(SequenceFeatures features) {
-  if (features.lengths && features.resets) return ", {.lengths = true, .resets = true}";
-  if (features.lengths) return ", {.lengths = true}";
-  return features.resets ? ", {.resets = true}" : "";
-}
-
 }  // namespace rnnc

@@ -53,7 +53,5 @@ Status check_workspace(const void* workspace, size_t bytes, size_t needed);
 
 /// "", " with lengths", " with lengths and resets".
 std::string_view to_text(SequenceFeatures features);
-/// ", {.lengths = true}": the last argument of `prepare`.
-std::string_view to_argument(SequenceFeatures features);
 
 }  // namespace rnnc

@@ -39,8 +39,7 @@ Status check_options(const CompileOptions& options) {
                 compute_type(options.dtype) == options.dtype ? "" : " or f32", to_string(params));
   }
   if (options.allow_tf32 && (cpu || options.dtype != DType::f32)) {
-    return fail("allow_tf32 is for f32 on a GPU, not for {} on {}", dtype,
-                options.device.to_string());
+    return fail("TF32 is for f32 on a GPU, not for {} on {}", dtype, options.device.to_string());
   }
   if (options.threads < 0 || options.threads > kMostThreads) {
     return fail("threads must be 0 to {}, got {}", kMostThreads, options.threads);

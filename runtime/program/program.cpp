@@ -113,8 +113,8 @@ Result<const PreparedShape*> Program::Impl::find(int64_t batch, int64_t steps,
     return tl::unexpected(status.error());
   }
   const auto missing = [&](std::string_view reason) {
-    return fail_as(ErrorKind::NotPrepared, "batch {}{} is {}: call prepare({}, {}{}) first", batch,
-                   to_text(features), reason, batch, steps, to_argument(features));
+    return fail_as(ErrorKind::NotPrepared, "batch {}{} is {}: prepare it for {} steps first", batch,
+                   to_text(features), reason, steps);
   };
   const auto found = shapes.find(batch);
   if (found == shapes.end()) return missing("not prepared");
@@ -134,8 +134,8 @@ Result<const PreparedTraining*> Program::Impl::find_training(int64_t batch, int6
   }
   const auto missing = [&](std::string_view reason) {
     return fail_as(ErrorKind::NotPrepared,
-                   "batch {}{} is {}: call prepare_training({}, {}, …) first", batch,
-                   to_text(features), reason, batch, steps);
+                   "batch {}{} is {}: prepare training of {} steps of it first", batch,
+                   to_text(features), reason, steps);
   };
   const auto found = trained.find(batch);
   if (found == trained.end()) return missing("not prepared for training");

@@ -20,6 +20,7 @@ except ImportError as error:
 
 import rnnc.torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -96,6 +97,25 @@ class Compile(unittest.TestCase):
             module = kind(3, 4, num_layers=2, bidirectional=True, batch_first=True)
             self.same(module, torch.randn(2, 5, 3))
 
+    def test_lists(self):
+        cell, x = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4), torch.randn(4, 2, 3)
+        self.same(cell, x, lengths=[4, 2], reset=[[0, 0], [1, 0], [0, 0], [0, 1]])
+
+    def test_packed_sequences(self):
+        """Without what is kept of packings at once."""
+        module = rnnc.torch.GRU(3, 4, bidirectional=True)
+        compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+        for lengths in ([2, 5, 3], [4, 4, 4], [6]):
+            x = torch.randn(max(lengths), len(lengths), 3)
+            packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
+            found = []
+            for run in (module, compiled):
+                data = packed.data.clone().requires_grad_()
+                y, h = run(packed._replace(data=data))
+                (y.data.square().sum() + h.square().sum()).backward()
+                found.append([y.data, h, data.grad])
+            self.assertTrue(all(map(torch.equal, *found)))
+
     def test_autocast(self):
         cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4)
         x = torch.randn(4, 2, 3)
@@ -160,6 +180,24 @@ class Compile(unittest.TestCase):
             )
             subprocess.run([sys.executable, "-c", program, folder], check=True)
 
+    def test_compiled_ahead(self):
+        """A package of AOTInductor's, in another process."""
+        model = Model(rnnc.torch.GRU(5, 4), 4).eval()
+        x = torch.randn(4, 2, 3)
+        with torch.no_grad():
+            exported = torch.export.export(model, (x,))
+            expected = model(x)
+        with tempfile.TemporaryDirectory() as folder:
+            torch._inductor.aoti_compile_and_package(exported, package_path=f"{folder}/model.pt2")
+            torch.save((x, expected), f"{folder}/expected.pt")
+            program = (
+                "import sys, torch, rnnc.torch\n"
+                "model = torch._inductor.aoti_load_package(sys.argv[1] + '/model.pt2')\n"
+                "x, expected = torch.load(sys.argv[1] + '/expected.pt')\n"
+                "assert torch.allclose(model(x), expected, atol=1e-6)\n"
+            )
+            subprocess.run([sys.executable, "-c", program, folder], check=True)
+
     def test_operators(self):
         """PyTorch's own checks of schema, fake kernels and gradients."""
         cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4)
@@ -169,9 +207,9 @@ class Compile(unittest.TestCase):
         lengths, reset = torch.tensor([4, 2]), torch.zeros(4, 2)
         all_wanted = "1" * 14 + "0"
         calls = [
-            ([x], params, [h], "10", lengths, reset, all_wanted),
-            ([x], params, [], "00", None, None, "1" * 13 + "00"),
-            ([x.detach()], [p.detach() for p in params], [], "00", None, None, ""),
+            ([x, *params, h], "10", lengths, reset, all_wanted),
+            ([x, *params], "00", None, None, "1" * 13 + "00"),
+            ([x.detach(), *(p.detach() for p in params)], "00", None, None, ""),
         ]
         torch.use_deterministic_algorithms(True)  # fills the reserve, whose gaps would differ
         try:

@@ -189,7 +189,7 @@ class KnownCalls(unittest.TestCase):
         self.assertGreater(float(x.grad.abs().min()), 0)
 
     def test_forms(self):
-        """A state, lengths and resets of like tensors are not taken for one another."""
+        """A state, lengths and resets of the same number of tensors are not taken for one another."""
         cell, x = rnnc.torch.Cell(SCALAR, I=3, init={"w": 1}), torch.randn(2, 2, 3)
         some, rows = torch.tensor([2.0, 1.0]), torch.tensor([[0.0, 0.0], [1.0, 0.0]])
         expected = [
@@ -200,7 +200,7 @@ class KnownCalls(unittest.TestCase):
         ]
         self.assertEqual(len({tuple(y.flatten().tolist()) for y in expected}), 4)
         for _ in range(2):
-            found = cell(x), cell(x, states=[some]), cell(x, lengths=some), cell(x, reset=rows)
+            found = [cell(x), cell(x, states=[some]), cell(x, lengths=some.long()), cell(x, reset=rows)]
             for (y, _), y_expected in zip(found, expected):
                 self.assertTrue(torch.equal(y, y_expected))
 

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import unittest
+import warnings
 
 try:
     import torch
@@ -11,7 +12,9 @@ except ImportError as error:
 
 import rnnc.torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.autograd import forward_ad
+from torch.nn.utils import parametrizations
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 KINDS = {nn.LSTM: rnnc.torch.LSTM, nn.GRU: rnnc.torch.GRU, nn.RNN: rnnc.torch.RNN}
 
@@ -97,6 +100,72 @@ class Layers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "state h has shape"):
             rnnc.torch.GRU(5, 4)(packed, torch.zeros(1, 2, 4))
 
+    def test_packed_sequences_of_equal_lengths(self):
+        """Whose rows are where they would be without packing."""
+        for batch, is_sorted in ((3, True), (3, False), (1, False), (1, True)):
+            x = torch.randn(6, batch, 5, dtype=torch.float64)
+            packed = pack_padded_sequence(x, torch.full((batch,), 6), enforce_sorted=is_sorted)
+            for kind in KINDS:
+                self.compare(kind, packed, bidirectional=True)
+            module = rnnc.torch.GRU(5, 4).double()
+            y = module(packed)[0]
+            self.assertTrue(torch.equal(pad_packed_sequence(y)[0], module(x)[0]))
+
+    def test_packed_sequences_stay_apart(self):
+        """Their gradients, too, whatever one has in it."""
+        x = torch.randn(6, 3, 5)
+        module, lengths = rnnc.torch.LSTM(5, 4), torch.tensor([2, 6, 3])
+        expected = module(pack_padded_sequence(x, lengths, enforce_sorted=False))[0]
+        expected = pad_packed_sequence(expected)[0]
+        for worst in (float("nan"), float("inf")):
+            other = x.clone()
+            other[:, 1] = worst
+            other.requires_grad_()
+            y, states = module(pack_padded_sequence(other, lengths, enforce_sorted=False))
+            y = pad_packed_sequence(y)[0]
+            self.assertTrue(torch.equal(y[:, ::2], expected[:, ::2]))
+            self.assertTrue(states[0][0, ::2].isfinite().all())
+            gradient = torch.autograd.grad(y[:, ::2].sum(), other)[0]
+            self.assertTrue(gradient[:, ::2].isfinite().all())
+            self.assertEqual(float(gradient[2:, 0].abs().max()), 0)
+
+    def test_second_derivatives_of_packed_sequences(self):
+        found, module = [], nn.GRU(3, 4, bidirectional=True).double()
+        start = torch.randn(5, 3, 3, dtype=torch.float64)
+        for model in (module, rnnc.torch.replace(copy.deepcopy(module))):
+            x = start.clone().requires_grad_()
+            y, h = model(pack_padded_sequence(x, torch.tensor([2, 5, 4]), enforce_sorted=False))
+            loss = y.data.square().sum() + h.square().sum()
+            gradients = torch.autograd.grad(loss, [x, *model.parameters()], create_graph=True)
+            sum(g.square().sum() for g in gradients).backward()
+            found.append([x.grad, *(p.grad for p in model.parameters())])
+        for ours, theirs in zip(*found):
+            self.assertLessEqual(float((ours - theirs).abs().max()), 1e-10)
+
+    def test_packed_sequences_of_transforms(self):
+        """By operations that they know: the derivative in a direction, by finite differences."""
+        module = rnnc.torch.GRU(3, 4).double()
+        packed = pack_padded_sequence(
+            torch.randn(5, 3, 3, dtype=torch.float64), torch.tensor([2, 5, 4]), enforce_sorted=False
+        )
+        direction = torch.randn_like(packed.data)
+
+        def run(data):
+            return module(packed._replace(data=data))[0].data
+
+        _, tangent = torch.func.jvp(run, (packed.data,), (direction,))
+        with forward_ad.dual_level():
+            dual = run(forward_ad.make_dual(packed.data, direction))
+            self.assertTrue(torch.equal(forward_ad.unpack_dual(dual).tangent, tangent))
+        step = 1e-6 * direction
+        numeric = (run(packed.data + step) - run(packed.data - step)) / 2e-6
+        self.assertLessEqual(float((tangent - numeric).detach().abs().max()), 1e-8)
+
+    def test_packed_rows_of_more_axes(self):
+        packed = pack_padded_sequence(torch.randn(6, 3, 2, 5), torch.tensor([6, 3, 2]))
+        with self.assertRaisesRegex(ValueError, r"packed rows have shape \[11, 2, 5\], expected"):
+            rnnc.torch.LSTM(5, 4)(packed)
+
     def test_packed_sequences_after_inference(self):
         """What is kept of a packing is good for gradients, too; and for the next layer."""
         x = torch.randn(6, 3, 5, dtype=torch.float64)
@@ -133,9 +202,45 @@ class Layers(unittest.TestCase):
         model.train()(x).sum().backward()
         self.assertIs(type(copy.deepcopy(model).rnn), rnnc.torch.GRU)
 
+    def test_projections(self):
+        x = torch.randn(6, 3, 5, dtype=torch.float64)
+        for bias, two_ways, layers in itertools.product((True, False), (True, False), (1, 2)):
+            more = dict(bias=bias, bidirectional=two_ways, num_layers=layers, proj_size=2)
+            self.compare(nn.LSTM, x, **more)
+            ways = layers * (2 if two_ways else 1)
+            hx = (torch.randn(ways, 3, 2).double(), torch.randn(ways, 3, 4).double())
+            packed = pack_padded_sequence(x, torch.tensor([2, 6, 3]), enforce_sorted=False)
+            self.compare(nn.LSTM, packed, hx, **more)
+        model = nn.LSTM(5, 4, 3, dropout=0.5, proj_size=2, bidirectional=True).double()
+        torch.manual_seed(2)
+        expected = model(x)
+        torch.manual_seed(2)
+        found = rnnc.torch.replace(model)(x)
+        self.assertIs(type(model), rnnc.torch.LSTM)
+        for ours, theirs in zip(flat(found), flat(expected)):
+            self.assertLessEqual(float((ours - theirs).detach().abs().max()), 1e-10)
+        model = model.eval()
+        with warnings.catch_warnings():  # of vmap: the step as PyTorch operations
+            warnings.simplefilter("ignore", rnnc.torch.ReferenceWarning)
+            both = torch.func.vmap(lambda x: model(x)[0])(torch.stack([x, 2 * x]))
+        self.assertLessEqual(float((both[1] - model(2 * x)[0]).detach().abs().max()), 1e-10)
+
+    def test_parametrizations(self):
+        """Of a module that has been replaced; one that has them is left alone."""
+        x = torch.randn(6, 3, 5)
+        module = rnnc.torch.replace(nn.LSTM(5, 4))
+        expected = module(x)[0]
+        parametrizations.weight_norm(module, "weight_hh_l0")
+        self.assertLessEqual(float((module(x)[0] - expected).detach().abs().max()), 1e-6)
+        module(x)[0].sum().backward()
+        self.assertTrue(all(p.grad is not None for p in module.parameters()))
+        other = nn.LSTM(5, 4)
+        parametrizations.weight_norm(other, "weight_hh_l0")
+        self.assertNotIsInstance(rnnc.torch.replace(other), rnnc.torch.LSTM)
+
     def test_what_is_not_there(self):
-        with self.assertRaises(NotImplementedError):
-            rnnc.torch.LSTM(5, 4, proj_size=2)
+        with self.assertRaises(TypeError):
+            rnnc.torch.GRU(5, 4, proj_size=2)
         with self.assertRaises(ValueError):
             rnnc.torch.LSTM(5, 4)(torch.randn(3, 2, 6))
 

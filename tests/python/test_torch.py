@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import unittest
 from pathlib import Path
 
@@ -10,6 +11,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest("PyTorch is not installed") from error
 
+import numpy as np
 import rnnc.torch
 
 CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
@@ -217,6 +219,43 @@ class Cells(unittest.TestCase):
             for name, value in results[0].items():
                 self.assertTrue((value == results[1][name]).all())
 
+    def test_arguments(self):
+        for arguments, words in (
+            ({"I": 2, "H": 2.5}, "the dim H is 2.5, expected an integer"),
+            ({"I": 2, "H": 3, "dtype": torch.int32}, "there are no arrays of torch.int32"),
+            ({"I": 2, "H": 3, "init": {"b_x": 1}}, "init: no param is named 'b_x'; there are W_i, W_f"),
+        ):
+            with self.assertRaisesRegex(ValueError, words):
+                rnnc.torch.Cell("lstm", **arguments)
+        cell = rnnc.torch.Cell("cell Sum[I](x: [I]) -> y { y = sum(x[t]) }", I=np.int64(2))
+        self.assertEqual(cell(torch.ones(3, 1, 2))[0].tolist(), [[2], [2], [2]])
+
+    def test_in_words(self):
+        cell = rnnc.torch.Cell("lstm", I=2, H=3)
+        self.assertEqual(repr(cell), "Cell((x: [2]) -> h: [3])")
+        self.assertIn("Cell((token: [], x: [2]) -> h: [3])", repr(
+            torch.nn.Sequential(rnnc.torch.Cell(WORDS, V=5, E=2, H=3))
+        ))
+
+    def test_lengths_out_of_range(self):
+        """Count as the nearest that there are; of any integers, and of tensors of any layout."""
+        cell, _ = lstm_pair(3, 2)
+        x = torch.randn(4, 3, 2, dtype=torch.float64)
+        expected = cell(x, lengths=[4, 0, 2])[0]
+        for dtype in (torch.int64, torch.int32, torch.int16):
+            lengths = torch.tensor([9, -3, 2], dtype=dtype)
+            every_second = torch.stack([lengths, lengths], 1)[:, 0]
+            for _ in range(2):
+                self.assertTrue(torch.equal(cell(x, lengths=lengths)[0], expected))
+                self.assertTrue(torch.equal(cell(x, lengths=every_second)[0], expected))
+            self.assertLessEqual(worst(rnnc.torch.reference(cell)(x, lengths=lengths)[0], expected), 1e-12)
+
+    def test_no_torchscript(self):
+        for module in (rnnc.torch.LSTM(2, 3), rnnc.torch.Cell("lstm", I=2, H=3)):
+            module(torch.zeros(4, 1, 2))
+            with self.assertRaisesRegex(RuntimeError, "rnnc has no TorchScript: use torch.export"):
+                torch.jit.trace(module, (torch.zeros(4, 1, 2),))
+
     def test_other_types(self):
         cell, module = lstm_pair(3, 2)
         cell(torch.randn(4, 2, 2, dtype=torch.float64))
@@ -283,6 +322,18 @@ class Cells(unittest.TestCase):
             cell(torch.zeros(4, 2, 2, device="meta"))
         with self.assertRaises(ValueError):
             cell()
+        for shape in ([2], [4, 2], [4, 2, 2, 1]):
+            words = re.escape(f"input x has shape {shape}, expected [T, B, 2]")
+            with self.assertRaisesRegex(ValueError, words):
+                cell(torch.zeros(shape, dtype=torch.float64))
+        x = torch.zeros(4, 2, 2, dtype=torch.float64)
+        for more, words in (
+            ({"states": {"h": [1, 2]}}, "state h is a list, expected a tensor"),
+            ({"lengths": torch.tensor([4.0, float("nan")])}, "lengths are torch.float32, expected integers"),
+            ({"lengths": [True, False]}, "lengths are torch.bool, expected integers"),
+        ):
+            with self.assertRaisesRegex(ValueError, words):
+                cell(x, **more)
         cell.W_i = torch.nn.Parameter(torch.zeros(2, 2, dtype=torch.float64))
         with self.assertRaises(ValueError) as raised:
             cell(torch.zeros(4, 2, 2, dtype=torch.float64))

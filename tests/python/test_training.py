@@ -277,7 +277,7 @@ class Training(unittest.TestCase):
         for x, words in (
             (torch.zeros(4, 2, 3).to_sparse(), "input x is no dense tensor"),
             (torch.zeros(4, 2, 3, dtype=torch.complex64), "is torch.complex64, expected torch.float32"),
-            ([[1.0]], "1 inputs, expected 1 tensors: x"),
+            ([[1.0]], "1 inputs, the first a list, expected 1 tensors: x"),
         ):
             with self.assertRaisesRegex(ValueError, words):
                 cell(x)

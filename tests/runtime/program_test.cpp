@@ -83,7 +83,7 @@ TEST(Program, RefusesWhatCannotBeCompiled) {
   EXPECT_EQ(compile_problem(bad), "dtype f64 runs on the CPU only; cuda:1 takes f32, bf16 and f16");
   bad = options();
   bad.allow_tf32 = true;
-  EXPECT_EQ(compile_problem(bad), "allow_tf32 is for f32 on a GPU, not for f32 on cpu");
+  EXPECT_EQ(compile_problem(bad), "TF32 is for f32 on a GPU, not for f32 on cpu");
   bad = options();
   bad.param_dtype = DType::f64;
   EXPECT_EQ(compile_problem(bad), "param_dtype must be f32, got f64");
@@ -135,11 +135,11 @@ TEST(Program, RefusesShapesThatAreNotPrepared) {
   EXPECT_EQ(program.prepare(INT64_MAX, INT64_MAX).error().message,
             "9223372036854775807 steps x batch 9223372036854775807 x 4 elements are too large");
   EXPECT_EQ(program.workspace_size(2, 5).error().message,
-            "batch 2 is not prepared: call prepare(2, 5) first");
+            "batch 2 is not prepared: prepare it for 5 steps first");
   ASSERT_TRUE(program.prepare(2, 5));
   EXPECT_TRUE(program.workspace_size(2, 1));
   EXPECT_EQ(program.workspace_size(2, 6).error().message,
-            "batch 2 is prepared for up to 5 steps, not 6: call prepare(2, 6) first");
+            "batch 2 is prepared for up to 5 steps, not 6: prepare it for 6 steps first");
   EXPECT_EQ(program.workspace_size(2, -6).error().message, "steps must be at least 1, got -6");
   ASSERT_TRUE(program.prepare(2, 6));
   ASSERT_TRUE(program.prepare(2, 1));
@@ -245,7 +245,7 @@ TEST_F(Forward, RefusesMissingArguments) {
   args_.batch = 0;
   EXPECT_EQ(problem(), "batch must be at least 1, got 0");
   args_.batch = 3;
-  EXPECT_EQ(problem(), "batch 3 is not prepared: call prepare(3, 5) first");
+  EXPECT_EQ(problem(), "batch 3 is not prepared: prepare it for 5 steps first");
   args_.batch = 2;
   args_.inputs = {};
   EXPECT_EQ(problem(), "1 input pointers expected, got 0");
@@ -278,7 +278,7 @@ TEST_F(Forward, RefusesMissingArguments) {
 
 TEST_F(Forward, RefusesAReserveWhereNothingIsTrained) {
   constexpr std::string_view kText =
-      "batch 2 is not prepared for training: call prepare_training(2, 5, …) first";
+      "batch 2 is not prepared for training: prepare training of 5 steps of it first";
   args_.reserve = h_.data();
   EXPECT_EQ(problem(), kText);
   args_.reserve = nullptr;
@@ -290,19 +290,17 @@ TEST_F(Forward, RefusesFeaturesThatAreNotPrepared) {
   const int32_t lengths[3] = {5, 5, 5};
   const uint8_t reset[10] = {};
   args_.lengths = lengths;
-  EXPECT_EQ(problem(),
-            "batch 2 with lengths is not prepared: call prepare(2, 5, {.lengths = true}) first");
+  EXPECT_EQ(problem(), "batch 2 with lengths is not prepared: prepare it for 5 steps first");
   args_.reset = reset;
   EXPECT_EQ(problem(),
             "batch 2 with lengths and resets is not prepared: "
-            "call prepare(2, 5, {.lengths = true, .resets = true}) first");
+            "prepare it for 5 steps first");
   args_.lengths = nullptr;
-  EXPECT_EQ(problem(),
-            "batch 2 with resets is not prepared: call prepare(2, 5, {.resets = true}) first");
+  EXPECT_EQ(problem(), "batch 2 with resets is not prepared: prepare it for 5 steps first");
   ASSERT_TRUE(program_.prepare(2, 4, {.resets = true}));
   EXPECT_EQ(problem(),
             "batch 2 with resets is prepared for up to 4 steps, not 5: "
-            "call prepare(2, 5, {.resets = true}) first");
+            "prepare it for 5 steps first");
   ASSERT_TRUE(program_.prepare(2, 5, {.lengths = true}));
   args_.reset = nullptr;
   args_.lengths = reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(lengths) + 2);

@@ -55,19 +55,20 @@ TEST(TrainingErrors, ShapesThatAreNotPrepared) {
   BackwardArgs args = training.backward_args();
   args.batch = 3;
   EXPECT_EQ(training.problem(args),
-            "batch 3 is not prepared for training: call prepare_training(3, 6, …) first");
+            "batch 3 is not prepared for training: prepare training of 6 steps of it first");
   args = training.backward_args();
   args.steps = 7;
-  EXPECT_EQ(training.problem(args),
-            "batch 2 is prepared for training up to 6 steps, not 7: call prepare_training(2, 7, …) "
-            "first");
+  EXPECT_EQ(
+      training.problem(args),
+      "batch 2 is prepared for training up to 6 steps, not 7: prepare training of 7 steps of it "
+      "first");
   const std::vector<uint8_t> reset(kSteps * kBatch);
   ForwardArgs forward = training.forward_args();
   forward.reset = reset.data();
   const Status status = training.program().forward(forward);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message,
-            "batch 2 with resets is not prepared for training: call prepare_training(2, 6, …) "
+            "batch 2 with resets is not prepared for training: prepare training of 6 steps of it "
             "first");
 }
 

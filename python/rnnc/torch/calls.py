@@ -72,6 +72,11 @@ def call(
             return known.run(tensors, frozen)
     if modes() > 0:
         return _traced(source, inputs, params, states, lengths, reset)
+    if torch.jit.is_tracing():
+        raise RuntimeError(
+            "rnnc has no TorchScript: use torch.export or torch.compile, or the module of torch.nn with "
+            "this one's state_dict"
+        )
     if transform() is not None:
         reason = "a transform of torch.func"
     elif forward_ad._current_level >= 0:
@@ -132,7 +137,7 @@ class Call:
         self.compiled, self.inference = compiled, inference
         self.training = training  # None: no gradient is wanted
         self.conversions = conversions  # by which tensors come to fit: at which place, and a function
-        self.ready = None  # what makes the calls of inference
+        self.ready = self.ready_training = None  # what makes the calls
 
     def run(self, tensors, frozen=False):
         """Outputs, then final states, with gradients where they are wanted."""
@@ -151,6 +156,14 @@ class Call:
             compiled.clock = ready.prepared.used = compiled.clock + 1
             return ready.forward(tensors, None, frozen)
 
+    def for_training(self):
+        """What makes its calls, forward and backward."""
+        compiled, ready = self.compiled, self.ready_training
+        if ready is None or ready.is_stale:
+            ready = self.ready_training = compiled.calls(self.training)
+        compiled.clock = ready.prepared.used = compiled.clock + 1
+        return ready
+
 
 def checked(compiled, inputs, params, states, lengths, reset):
     """A Call and the tensors for it. A ValueError names all that does not fit."""
@@ -168,16 +181,23 @@ class _Check:
         if len(inputs) != len(compiled.source.inputs):
             names = ", ".join(info.name for info in compiled.source.inputs)
             raise ValueError(f"{len(inputs)} inputs, expected {len(compiled.source.inputs)}: {names}")
-        steps, batch = inputs[0].shape[:2] if inputs[0].dim() >= 2 else (0, 0)
-        rows = self.steps, self.batch = (steps, batch)
+        first = compiled.source.inputs[0]
+        if inputs[0].dim() != 2 + len(first.shape):
+            expected = ", ".join(map(str, ("T", "B", *first.shape)))
+            shape = list(inputs[0].shape)
+            raise ValueError(f"input {first.name} has shape {shape}, expected [{expected}]")
+        rows = steps, self.batch = tuple(inputs[0].shape[:2])
         for info, x, kind in zip(compiled.source.inputs, inputs, compiled.input_types):
             convert = _as_int32 if info.integer else None
             self._check("input", info.name, x, (*rows, *info.shape), kind, convert)
         for info, p in zip(compiled.source.params, params):
             self._check("param", info.name, p, info.shape, compiled.param_dtype)
         given = self._states(states)
-        self._numbers("lengths", lengths, (batch,), _as_lengths)
-        self._numbers("reset", reset, rows, _as_mask)
+        if lengths is not None:
+            self._lengths(lengths)
+        if reset is not None:
+            convert = functools.partial(_as_mask, compiled.device)
+            self._numbers("reset", reset, rows, convert)
         if self.problems:
             raise ValueError("; ".join(self.problems))
         if 1 not in given:
@@ -188,8 +208,11 @@ class _Check:
 
     def _check(self, kind, name, tensor, shape, dtype, convert=None):
         what = f"{kind} {name}"
-        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
-            self.problems.append(f"{what} is no dense tensor")
+        if not isinstance(tensor, torch.Tensor):
+            self.problems.append(f"{what} is a {type(tensor).__name__}, expected a tensor")
+            return
+        if tensor.layout != torch.strided:
+            self.problems.append(f"{what} is no dense tensor: its layout is {tensor.layout}")
             return
         if is_foreign(tensor):
             self.problems.append(f"{what} is a {type(tensor).__name__}, expected a plain tensor")
@@ -247,10 +270,17 @@ class _Check:
             filled[info.name] = state.unsqueeze(axis).expand(sizes)
         return filled
 
+    def _lengths(self, given):
+        dtype, device = torch.as_tensor(given).dtype, self.compiled.device
+        if dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
+            self.problems.append(f"lengths are {dtype}, expected integers")
+        convert = functools.partial(_as_lengths, device)
+        if dtype is not torch.int32 and getattr(given, "device", None) == device:
+            convert = torch.Tensor.int  # which is contiguous then
+        self._numbers("lengths", given, (self.batch,), convert)
+
     def _numbers(self, what, given, shape, convert):
-        if given is None:
-            return
-        tensor = self._converted(given, functools.partial(convert, self.compiled.device))
+        tensor = self._converted(given, convert)
         if tensor.shape != shape:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
         self.tensors.append(tensor)
@@ -298,7 +328,8 @@ def _fitting(source, inputs, params, states, lengths, reset):
     x = inputs[0] if inputs else None
     if not isinstance(x, torch.Tensor):
         names = ", ".join(info.name for info in source.inputs)
-        raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
+        found = f"{len(inputs)} inputs" + (f", the first a {type(x).__name__}" if inputs else "")
+        raise ValueError(f"{found}, expected {len(source.inputs)} tensors: {names}")
     kind = (params[0] if params else x).device.type
     if kind not in DEVICES:
         return f"a device of type {kind}"
@@ -316,14 +347,11 @@ def by_reference(source, inputs, params, states, lengths, reset, reason=""):
     return [*outputs, *finals]
 
 
-def training_forward(compiled, kind, tensors, reserve_bytes=None):
+def training_forward(call, tensors):
     """Outputs, then final states; and the reserve."""
-    with compiled.lock:
-        ready = compiled.calls(kind)
-        if reserve_bytes is None:
-            (reserve,) = ready.make_reserve()
-        else:
-            reserve = compiled.bytes(reserve_bytes)
+    with call.compiled.lock:
+        ready = call.for_training()
+        (reserve,) = ready.make_reserve()
         return ready.forward(tensors, reserve), reserve
 
 
@@ -332,11 +360,10 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, call, *tensors):
-        compiled = call.compiled
-        results, reserve = training_forward(compiled, call.training, tensors)
+        results, reserve = training_forward(call, tensors)
         ctx.call = call
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *results[: compiled.outputs], *tensors)
+        ctx.save_for_backward(reserve, *results[: call.compiled.outputs], *tensors)
         return tuple(results)
 
     @staticmethod
@@ -345,10 +372,8 @@ class _Gradients(torch.autograd.Function):
         (reserve, *saved), call = ctx.saved_tensors, ctx.call
         if is_grad_enabled():
             return None, *_differentiable(saved, call, gradients)
-        compiled = call.compiled
-        with compiled.lock:
-            found = compiled.calls(call.training).backward(saved, reserve, gradients)
-        return None, *found
+        with call.compiled.lock:
+            return None, *call.for_training().backward(saved, reserve, gradients)
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.
@@ -388,6 +413,7 @@ def _traced(source, inputs, params, states, lengths, reset):
         states = [states.get(info.name) for info in source.states]
     if states is None:
         states = [None] * len(source.states)
+    lengths, reset = (None if given is None else torch.as_tensor(given) for given in (lengths, reset))
     flags = ""
     if torch.is_grad_enabled():
         flags = "".join("01"[t is not None and t.requires_grad] for t in (*inputs, *params, *states))
@@ -396,7 +422,7 @@ def _traced(source, inputs, params, states, lengths, reset):
     given = "".join("01"[s is not None] for s in states)
     states = [s for s in states if s is not None]
     results = torch.ops.rnnc.forward(
-        source.text, list(inputs), list(params), states, given, lengths, reset, flags
+        source.text, [*inputs, *params, *states], given, lengths, reset, flags
     )
     return list(results[: source.output_count + len(source.states)])
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import rnnc
 from rnnc.torch import calls, operators, step_graph  # noqa: F401
-from rnnc.torch.programs import source_of
+from rnnc.torch.programs import NAMES, source_of
 
 
 class Cell(nn.Module):
@@ -24,8 +24,8 @@ class Cell(nn.Module):
     tuple) and the final states [B, ...] as a named tuple, which goes in again as `states`.
 
         states    of an earlier call, or a dict of some; others begin as declared
-        lengths   [B], steps of each sequence: states stay, outputs are zero past its end
-        reset     [T, B]: not zero where a sequence begins anew
+        lengths   [B], steps of each sequence, 0 to T: states stay, outputs are zero past its end
+        reset     [T, B], with `batch_first`, too: not zero where a sequence begins anew
 
     Gradients are by params, inputs and the states that are given. Calls may come from any threads.
 
@@ -52,6 +52,8 @@ class Cell(nn.Module):
         super().__init__()
         device = torch.get_default_device() if device is None else device
         dtype = torch.get_default_dtype() if dtype is None else dtype
+        if dtype not in NAMES:
+            raise ValueError(f"there are no arrays of {dtype}: expected one of {', '.join(map(str, NAMES))}")
         if param_dtype not in (None, dtype, torch.float32):
             raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
         self.source = source_of(
@@ -88,8 +90,12 @@ class Cell(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self):
+        names = self.source.param_names
+        for pattern in self.init:
+            if not fnmatch.filter(names, pattern):
+                raise ValueError(f"init: no param is named {pattern!r}; there are {', '.join(names)}")
         kinds = step_graph.kinds_of_params(self.source.step())
-        for name, parameter in zip(self.source.param_names, self.params()):
+        for name, parameter in zip(names, self.params()):
             given = [value for pattern, value in self.init.items() if fnmatch.fnmatch(name, pattern)]
             if given and callable(given[-1]):
                 given[-1](parameter)
@@ -167,7 +173,7 @@ class Cell(nn.Module):
 
     def extra_repr(self):
         def of(arrays):
-            return ", ".join(f"{name}: {list(shape)}" for name, shape in arrays)
+            return ", ".join(f"{info.name}: {list(info.shape)}" for info in arrays)
 
         return f"({of(self.source.inputs)}) -> {of(self.source.outputs)}"
 

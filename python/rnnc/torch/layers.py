@@ -1,5 +1,7 @@
 """`LSTM`, `GRU` and `RNN`: PyTorch's modules, computed by rnnc."""
 
+from typing import TypeVar
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
@@ -9,22 +11,22 @@ from rnnc.torch.packed import packed_like, padded
 from rnnc.torch.programs import source_of
 
 # Params come as PyTorch stacks them: all gates' matrices of the input, of the state, and both biases.
-LSTM_TEXT = """cell LSTM[I, H](x: [I]) -> h {{
-  state h: [H]
+LSTM_TEXT = """cell LSTM[{dims}](x: [I]) -> h {{
+  state h: [{out}]
   state c: [H]
   param W_i, W_f, W_g, W_o: [H, I]
-  param R_i, R_f, R_g, R_o: [H, H]
+  param R_i, R_f, R_g, R_o: [H, {out}]
 {params}
   i = sigmoid(W_i @ x[t] + R_i @ h[t-1]{b_i}{c_i})
   f = sigmoid(W_f @ x[t] + R_f @ h[t-1]{b_f}{c_f})
   g = tanh(W_g @ x[t] + R_g @ h[t-1]{b_g}{c_g})
   o = sigmoid(W_o @ x[t] + R_o @ h[t-1]{b_o}{c_o})
   c[t] = f * c[t-1] + i * g
-  h[t] = o * tanh(c[t])
+  h[t] = {projection}(o * tanh(c[t]))
 }}
 """
 
-GRU_TEXT = """cell GRU[I, H](x: [I]) -> h {{
+GRU_TEXT = """cell GRU[{dims}](x: [I]) -> h {{
   state h: [H]
   param W_r, W_z, W_n: [H, I]
   param R_r, R_z, R_n: [H, H]
@@ -36,7 +38,7 @@ GRU_TEXT = """cell GRU[I, H](x: [I]) -> h {{
 }}
 """
 
-RNN_TEXT = """cell RNN[I, H](x: [I]) -> h {{
+RNN_TEXT = """cell RNN[{dims}](x: [I]) -> h {{
   state h: [H]
   param W_h: [H, I]
   param R_h: [H, H]
@@ -45,35 +47,41 @@ RNN_TEXT = """cell RNN[I, H](x: [I]) -> h {{
 }}
 """
 
-LAYERS_TEXT = """network Layers[I, H](x: [I]) -> y {{
+LAYERS_TEXT = """network Layers[{dims}](x: [I]) -> y {{
   y = x
   for l in 0..{layers} {{ y = {layer} }}
 }}
 """
 
 
-def _text(template, gates, has_bias, layers, two_ways, function):
+def _text(template, gates, has_bias, has_projection, layers, two_ways, function):
     """Of all layers in one text; one layer in one direction is the cell alone."""
+    dims = ["I", "H", "P"] if has_projection else ["I", "H"]
     biases = [f"{kind}_{gate}" for kind in "bc" for gate in gates]
     terms = {name: f" + {name}" if has_bias else "" for name in biases}
     params = f"  param {', '.join(biases)}: [H]" if has_bias else ""
-    text = template.format(params=params, function=function, **terms)
+    terms |= dict(dims=", ".join(dims), out=dims[-1], function=function)
+    terms["projection"] = "W_h @ " if has_projection else ""
+    if has_projection:
+        params += "\n  param W_h: [P, H]"
+    text = template.format(params=params, **terms)
     if layers == 1 and not two_ways:
         return text
     name = text[len("cell ") : text.index("[")]
-    one = f"{name}[H = H](y)"
+    one = f"{name}[{', '.join(f'{dim} = {dim}' for dim in dims[1:])}](y)"
     layer = f"concat({one}, reverse {one})" if two_ways else one
-    return text + LAYERS_TEXT.format(layers=layers, layer=layer)
+    return text + LAYERS_TEXT.format(dims=", ".join(dims), layers=layers, layer=layer)
 
 
 _known_names = {}
 
 
-def _names(first, last, two_ways, has_bias):
+def _names(*key):
     """Of the params of some layers, in the order of the text."""
-    key = first, last, two_ways, has_bias
     if key not in _known_names:
-        kinds = ("weight_ih", "weight_hh") + (("bias_ih", "bias_hh") if has_bias else ())
+        first, last, two_ways, has_bias, has_projection = key
+        kinds = ["weight_ih", "weight_hh"]
+        kinds += ["bias_ih", "bias_hh"] * has_bias + ["weight_hr"] * has_projection
         _known_names[key] = [
             f"{kind}_l{layer}{direction}"
             for layer in range(first, last)
@@ -96,30 +104,38 @@ class Layers:
     def make_sources(self):
         """Of all layers at once; where dropout is between them also of each alone. By the number of
         layers, and of values that the first takes."""
-        if getattr(self, "proj_size", 0) > 0:
-            raise NotImplementedError("proj_size: make a rnnc.torch.Cell of projected_lstm.rnn")
         ways = 2 if self.bidirectional else 1
         keys = {(self.num_layers, self.input_size)}
         if self.dropout > 0 and self.num_layers > 1:
-            keys |= {(1, self.input_size), (1, self.hidden_size * ways)}
+            keys |= {(1, self.input_size), (1, self._width())}
+        dims, gates = {"H": self.hidden_size}, len(self.gates)
+        stacked = [gates] * (4 if self.bias else 2)
+        if self.proj_size > 0:
+            dims["P"] = self.proj_size
+            stacked.append(1)
         function = self.mode.removeprefix("RNN_").lower()  # of RNN: tanh or relu
         self.sources = {}
         for layers, size in keys:
             text = _text(
-                self.template, self.gates, self.bias, layers, self.bidirectional, function
+                self.template, self.gates, self.bias, self.proj_size > 0, layers, self.bidirectional,
+                function,
             )
             self.sources[layers, size] = source_of(
                 text,
                 "Layers" if layers * ways > 1 else None,
-                {"I": size, "H": self.hidden_size},
+                {"I": size} | dims,
                 device=self.weight_hh_l0.device,
-                stacked=len(self.gates),
+                stacked=stacked,
                 layers=layers * ways,
             )
 
+    def _width(self):
+        """Of the output."""
+        return (self.proj_size or self.hidden_size) * (2 if self.bidirectional else 1)
+
     def _params(self, first, last):
         """Of some layers."""
-        names = _names(first, last, self.bidirectional, self.bias)
+        names = _names(first, last, self.bidirectional, self.bias, self.proj_size > 0)
         try:
             return list(map(self._parameters.__getitem__, names))
         except KeyError:
@@ -127,9 +143,9 @@ class Layers:
 
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
-            x, lengths, rows = padded(input)
-            y, states = self._run(x, self._split(hx), lengths)
-            return packed_like(y, rows, input), self._join(states)
+            x, packing = padded(input)
+            y, states = self._run(x, self._split(hx), packing.lengths)
+            return packed_like(y, packing, input), self._join(states)
         if input.dim() == 2:
             hx = None if hx is None else [state[:, None] for state in self._split(hx)]
             y, states = self._run(input[:, None], hx, None)
@@ -155,8 +171,7 @@ class Layers:
         return x, [torch.cat(states) for states in zip(*finals)]
 
     def _call(self, x, hx, lengths, first, last):
-        ways = 2 if self.bidirectional else 1
-        size = self.input_size if first == 0 else self.hidden_size * ways
+        size = self.input_size if first == 0 else self._width()
         source = self.sources[last - first, size]
         params = self._params(first, last)
         y, *finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
@@ -188,12 +203,26 @@ class Layers:
 
 
 class LSTM(Layers, nn.RNNBase):
-    """As nn.LSTM: its arguments (but proj_size), results and state_dict. f32 is exact, not TF32."""
+    """As nn.LSTM: its arguments, results and state_dict. f32 is exact, not TF32."""
 
     template, gates = LSTM_TEXT, "ifgo"
 
-    def __init__(self, *arguments, **named):
-        super().__init__("LSTM", *arguments, **named)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device=None,
+        dtype=None,
+    ) -> None:
+        sizes = input_size, hidden_size, num_layers
+        options = bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        super().__init__("LSTM", *sizes, *options)
 
     def _split(self, hx):
         return None if hx is None else list(hx)
@@ -207,8 +236,21 @@ class GRU(Layers, nn.RNNBase):
 
     template, gates = GRU_TEXT, "rzn"
 
-    def __init__(self, *arguments, **named):
-        super().__init__("GRU", *arguments, **named)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        device=None,
+        dtype=None,
+    ) -> None:
+        sizes, options = (input_size, hidden_size, num_layers), (bias, batch_first, dropout)
+        super().__init__("GRU", *sizes, *options, bidirectional, device=device, dtype=dtype)
 
 
 class RNN(Layers, nn.RNNBase):
@@ -216,21 +258,39 @@ class RNN(Layers, nn.RNNBase):
 
     template, gates = RNN_TEXT, "h"
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", *arguments, **named):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        device=None,
+        dtype=None,
+    ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"nonlinearity: expected 'tanh' or 'relu', not {nonlinearity!r}")
-        mode = f"RNN_{nonlinearity.upper()}"
-        super().__init__(mode, input_size, hidden_size, num_layers, *arguments, **named)
+        mode, sizes = f"RNN_{nonlinearity.upper()}", (input_size, hidden_size, num_layers)
+        options = bias, batch_first, dropout, bidirectional
+        super().__init__(mode, *sizes, *options, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
 
 
-def replace(model):
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def replace(model: Model) -> Model:
     """Makes each nn.LSTM, nn.GRU and nn.RNN in a model, or the model itself, rnnc's. Their Parameters
-    stay the same objects, so that optimizers go on. Gives the model."""
+    stay the same objects, so that optimizers go on. Subclasses of the three, and those that have
+    parametrizations, stay as they are. Gives the model."""
     kinds = {nn.LSTM: LSTM, nn.GRU: GRU, nn.RNN: RNN}
     for module in model.modules():
         kind = kinds.get(type(module))
-        if kind is not None and getattr(module, "proj_size", 0) == 0:
+        if kind is not None:
             module.__class__ = kind
             module.make_sources()
     return model

@@ -1,8 +1,9 @@
 """The operators `rnnc::forward` and `rnnc::backward`: what traced and exported graphs hold of calls.
 
 One pair serves all cells: `program` is the text of a Source, which another process can make
-programs of. `given` has a "1" for each state that `states` has, `wanted` for each input, param and
-state whose gradient is wanted, and both a "0" for the others; "" is inference. Results are outputs,
+programs of. `tensors` are inputs, params and those states that are given, in one list: AOTInductor takes
+none that is empty. `given` has a "1" for each state that is there, `wanted` for each input,
+param and state whose gradient is wanted, and both a "0" for the others; "" is inference. Results are outputs,
 final states and, in training, a reserve, whose size is the bound that is known without preparing.
 Eager calls do the same without them, in less time.
 """
@@ -14,14 +15,13 @@ from rnnc.torch.programs import Shape, source_of_text
 
 LIBRARY = torch.library.Library("rnnc", "DEF")
 LIBRARY.define(
-    "forward(str program, Tensor[] inputs, Tensor[] params, Tensor[] states, str given, Tensor? "
-    "lengths, Tensor? reset, str wanted) -> Tensor[]",
+    "forward(str program, Tensor[] tensors, str given, Tensor? lengths, Tensor? reset, str wanted) "
+    "-> Tensor[]",
     tags=torch.Tag.pt2_compliant_tag,
 )
 LIBRARY.define(
-    "backward(str program, Tensor[] inputs, Tensor[] params, Tensor[] states, str given, Tensor? "
-    "lengths, Tensor? reset, str wanted, Tensor[] outputs, Tensor reserve, Tensor?[] gradients) "
-    "-> Tensor[]",
+    "backward(str program, Tensor[] tensors, str given, Tensor? lengths, Tensor? reset, str wanted, "
+    "Tensor[] outputs, Tensor reserve, Tensor?[] gradients) -> Tensor[]",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
@@ -30,10 +30,12 @@ def _flags(wanted):
     return bytes(flag == "1" for flag in wanted) if wanted else None
 
 
-def _all(states, given):
-    """None where none is given."""
-    states = iter(states)
-    return [next(states) if flag == "1" else None for flag in given]
+def _parts(source, tensors, given):
+    """Inputs, params, and of each state the tensor that is given, or None."""
+    first = len(source.inputs)
+    last = first + len(source.params)
+    states = iter(tensors[last:])
+    return tensors[:first], tensors[first:last], [next(states) if f == "1" else None for f in given]
 
 
 def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
@@ -44,10 +46,10 @@ def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
     return bound.fixed + bound.per_sequence * batch + by_steps
 
 
-def _forward(program, inputs, params, states, given, lengths, reset, wanted):
+def _forward(program, tensors, given, lengths, reset, wanted):
     source = source_of_text(program)
+    inputs, params, states = _parts(source, tensors, given)
     compiled = source.for_tensors(source.real(inputs, params), params)
-    states = _all(states, given)
     call, tensors = calls.checked(compiled, inputs, params, states, lengths, reset)
     flags = _flags(wanted)
     if flags is None:
@@ -55,16 +57,15 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
             return compiled.calls(call.inference).forward(tensors)
     kind = call.inference._replace(wanted=flags)
     size = _reserve_bytes(compiled, given, lengths, reset, flags, *kind.rows)
-    results, reserve = calls.training_forward(compiled, kind, tensors, size)
-    return [*results, reserve]
+    reserve = compiled.bytes(size)
+    with compiled.lock:
+        return [*compiled.calls(kind).forward(tensors, reserve), reserve]
 
 
-def _backward(
-    program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients
-):
+def _backward(program, tensors, given, lengths, reset, wanted, outputs, reserve, gradients):
     source = source_of_text(program)
+    inputs, params, states = _parts(source, tensors, given)
     compiled = source.for_tensors(source.real(inputs, params), params)
-    states = _all(states, given)
     call, tensors = calls.checked(compiled, inputs, params, states, lengths, reset)
     saved = [*(y.contiguous() for y in outputs), *tensors]
     with compiled.lock:
@@ -79,8 +80,9 @@ for _device in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("rnnc::forward", lib=LIBRARY)
-def _(program, inputs, params, states, given, lengths, reset, wanted):
+def _(program, tensors, given, lengths, reset, wanted):
     source = source_of_text(program)
+    inputs, params, _ = _parts(source, tensors, given)
     x = source.real(inputs, params)
     steps, batch = inputs[0].shape[:2]
     layers = (source.layers,) if source.layers else ()
@@ -97,8 +99,9 @@ def _(program, inputs, params, states, given, lengths, reset, wanted):
 
 
 @torch.library.register_fake("rnnc::backward", lib=LIBRARY)
-def _(program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients):
+def _(program, tensors, given, lengths, reset, wanted, outputs, reserve, gradients):
     source = source_of_text(program)
+    inputs, params, _ = _parts(source, tensors, given)
     x = source.real(inputs, params)
     layers = (source.layers,) if source.layers else ()
     state_type = torch.float32 if x.dtype.itemsize == 2 else x.dtype
@@ -112,33 +115,30 @@ def _(program, inputs, params, states, given, lengths, reset, wanted, outputs, r
 
 
 def _keep(ctx, inputs, output):
-    program, inputs, params, states, given, lengths, reset, wanted = inputs
+    program, tensors, given, lengths, reset, wanted = inputs
     ctx.program, ctx.given, ctx.wanted = program, given, wanted
-    ctx.counts = len(inputs), len(params), len(states)
     if wanted:
         count = len(source_of_text(program).outputs)
-        ctx.save_for_backward(
-            *inputs, *params, *states, lengths, reset, output[-1], *output[:count]
-        )
+        ctx.save_for_backward(lengths, reset, output[-1], *output[:count], *tensors)
 
 
 def _gradients(ctx, gradients):
     if not ctx.wanted:
         raise RuntimeError("rnnc::forward: a gradient of a call that wanted none")
-    saved = iter(ctx.saved_tensors)
-    lists = [[next(saved) for _ in range(count)] for count in ctx.counts]
-    lengths, reset, reserve, *outputs = saved
-    count = len(outputs) + len(ctx.given)
+    lengths, reset, reserve, *saved = ctx.saved_tensors
+    source = source_of_text(ctx.program)
+    count, states = source.output_count, len(source.states)
+    outputs, tensors = saved[:count], saved[count:]
     found = iter(
         torch.ops.rnnc.backward(
-            ctx.program, *lists, ctx.given, lengths, reset, ctx.wanted, outputs, reserve,
-            list(gradients[:count]),
+            ctx.program, tensors, ctx.given, lengths, reset, ctx.wanted, outputs, reserve,
+            list(gradients[: count + states]),
         )
     )
     results = [next(found) if flag == "1" else None for flag in ctx.wanted]
-    first, last = ctx.counts[0], ctx.counts[0] + ctx.counts[1]
-    of_states = [g for g, flag in zip(results[last:], ctx.given) if flag == "1"]
-    return None, results[:first], results[first:last], of_states, None, None, None, None
+    others = len(results) - states
+    of_states = [g for g, flag in zip(results[others:], ctx.given) if flag == "1"]
+    return None, [*results[:others], *of_states], None, None, None, None
 
 
 torch.library.register_autograd("rnnc::forward", _gradients, setup_context=_keep, lib=LIBRARY)

@@ -68,6 +68,7 @@ class PreparedCalls:
         if any(shape.given):
             lists |= dict(initial_states=places_of_some(of_states, shape.given))
         self.forward_args = CallArguments(_library.ForwardArgs, lists, of_params, shape, steps)
+        self.forward_args.struct.reserve_bytes = sizes.reserve
         if shape.wanted is None:
             return
         inputs = [
@@ -87,6 +88,7 @@ class PreparedCalls:
         if any(shape.given):
             lists |= dict(initial_state_gradients=places_of_some(of_states, by_states))
         self.backward_args = CallArguments(_library.BackwardArgs, lists, of_params, shape, steps)
+        self.backward_args.struct.reserve_bytes = sizes.reserve
         self.backward_args.struct.foreign_reserve = 1
         # Of each of a call's tensors: whether its gradient is wanted.
         by_given = [flag for flag, is_given in zip(by_states, shape.given) if is_given]
@@ -107,7 +109,7 @@ class PreparedCalls:
         if len(addresses) > self.end:
             self._set_masks(struct, addresses)
         if reserve is not None:
-            struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
+            struct.reserve = reserve.data_ptr()
         if frozen:
             struct.reuse_params = compiled.is_packed(tensors[first:last], params)
         else:
@@ -140,11 +142,13 @@ class PreparedCalls:
         own.set(*addresses[: outputs + self.first], *of_gradients, *map(data_ptr, made))
         if len(addresses) > outputs + self.end:
             self._set_masks(struct, addresses)
-        struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
+        struct.reserve = reserve.data_ptr()
         compiled.packed = None
         # Which gradients there are differs from call to call.
         zeros = self.zeros if 0 in of_gradients[:outputs] else 0
-        workspace = self._set_workspace(own, self.backward_workspace + zeros)
+        size, workspace = self.backward_workspace + zeros, None
+        if own.workspace != compiled.workspaces or size > own.workspace_bytes or compiled.is_captured:
+            workspace = self._set_workspace(own, size)
         status = library.rnnc_backward(self.handle, own.address)
         del workspace
         if status != 0:
@@ -165,7 +169,8 @@ class PreparedCalls:
         compiled = self.compiled
         workspace = compiled.scratch(size)
         own.workspace = compiled.workspaces if workspace is compiled.workspace else None
-        own.struct.workspace, own.struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
+        own.struct.workspace = workspace.data_ptr()
+        own.struct.workspace_bytes = own.workspace_bytes = workspace.numel()
         return workspace
 
 
@@ -212,9 +217,9 @@ class CallArguments:
         self.pack_params = functools.partial(of_params.pack_into, self.buffer, pack.size)
         self.param_places = params
         self.address = byref(self.struct)
-        # What the struct has: params of these addresses, and which of the workspaces that the program
-        # has kept; None: another, and none at first.
-        self.params, self.workspace = None, None
+        # What the struct has: params of these addresses, which of the workspaces that the program has
+        # kept (None: another, and none at first), and its size.
+        self.params, self.workspace, self.workspace_bytes = None, None, 0
 
     def set_params(self, addresses):
         """Of the tensors of all params."""

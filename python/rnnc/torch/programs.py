@@ -1,6 +1,7 @@
 """Programs of the library on PyTorch's devices: compiled, prepared and called with tensors' memory."""
 
 import functools
+import itertools
 import json
 import math
 import os
@@ -54,8 +55,8 @@ class Source:
     `text` is all of it in one string, so that a traced graph can hold it: canonical JSON. It names the
     build of rnnc, so that what PyTorch keeps on disk of graphs, with the sizes of reserves, serves no
     other; a text of another build means the same. `inputs`, `params`, `states` and `outputs` are lists
-    of `Array`. `stacked`: each param tensor holds so many
-    params of the cell, one behind the other. `layers`: each state tensor has those of so many layers as
+    of `Array`. `stacked`: of each param tensor how many params of the cell it holds, one behind the
+    other. `layers`: each state tensor has those of so many layers as
     its first axis; 0: it is one state.
     """
 
@@ -174,10 +175,11 @@ def source_of(
     tf32=False,
     residuals="auto",
     cache=None,
-    stacked=1,
+    stacked=(1,),
     layers=0,
 ):
-    """A Source of what `rnnc.compile` takes; `device` has to be there."""
+    """A Source of what `rnnc.compile` takes; `device` has to be there. `stacked`, in turn: how many
+    params are one tensor."""
     if residuals not in RESIDUALS:
         raise ValueError(f"residuals: expected one of {', '.join(RESIDUALS)}, not {residuals!r}")
     device = torch.device(device)
@@ -185,10 +187,13 @@ def source_of(
     program = rnnc.compile(source, definition, **options, **(dims or {}))
     arrays = {kind: [(a.name, a.shape) for a in getattr(program, kind)] for kind in ROLES}
     arrays["inputs"] = [(a.name, a.shape, a.dtype == "i32") for a in program.inputs]
-    arrays["params"] = [
-        (name, (stacked * shape[0], *shape[1:]) if stacked > 1 else shape)
-        for name, shape in arrays["params"][::stacked]
-    ]
+    of_cell, arrays["params"], counts = arrays["params"], [], []
+    turns = itertools.cycle(stacked)
+    while of_cell:
+        (name, shape), count = of_cell[0], next(turns)
+        arrays["params"].append((name, (count * shape[0], *shape[1:]) if count > 1 else shape))
+        counts.append(count)
+        of_cell = of_cell[count:]
     if layers:
         arrays["states"] = arrays["states"][: len(program.states) // layers]
     fields = dict(
@@ -198,7 +203,7 @@ def source_of(
         tf32=tf32,
         residuals=residuals,
         cache=None if cache is None else str(cache),
-        stacked=stacked,
+        stacked=counts,
         layers=layers,
         **arrays,
     )
@@ -280,9 +285,10 @@ class Compiled:
             openmp=True,  # as PyTorch's own work is
         )
         # In which of the source's params each of the program's lies, and how far in.
-        stacked, program = source.stacked, self.program
-        parts = [math.prod(info.shape) * param_dtype.itemsize // stacked for info in source.params]
-        self.param_places = [(i, part * size) for i, size in enumerate(parts) for part in range(stacked)]
+        program, self.param_places = self.program, []
+        for i, (info, count) in enumerate(zip(source.params, source.stacked)):
+            size = math.prod(info.shape) * param_dtype.itemsize // count
+            self.param_places += [(i, part * size) for part in range(count)]
         self.state_dtype = TYPES[program.states[0].dtype] if program.states else dtype
         # What calls are checked by.
         self.outputs = len(source.outputs)
@@ -316,7 +322,7 @@ class Compiled:
             outputs=1,
             residuals=RESIDUALS.index(self.source.residuals),
             wanted_inputs=shape.wanted[:inputs],
-            wanted_params=b"".join(bytes([flag]) * self.source.stacked for flag in of_params),
+            wanted_params=b"".join(bytes([f]) * count for f, count in zip(of_params, self.source.stacked)),
             wanted_initial_states=self._of_states(of_states),
             given_states=self._of_states(shape.given),
         )

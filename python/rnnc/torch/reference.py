@@ -42,8 +42,8 @@ class Reference(Cell):
 def run_source(source, inputs, params, states=None, lengths=None, reset=None):
     """Outputs and final states of a Source, whose tensors may hold several arrays each."""
     graph, layers = source.step(), source.layers
-    if source.stacked > 1:
-        params = [part for tensor in params for part in tensor.chunk(source.stacked)]
+    pairs = zip(params, source.stacked)
+    params = [part for p, count in pairs for part in (p.chunk(count) if count > 1 else [p])]
     if isinstance(states, dict):
         names = [info.name for info in source.states]
         for name in states:
