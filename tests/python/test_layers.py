@@ -4,6 +4,7 @@ import copy
 import itertools
 import unittest
 import warnings
+from unittest import mock
 
 try:
     import torch
@@ -165,6 +166,23 @@ class Layers(unittest.TestCase):
         packed = pack_padded_sequence(torch.randn(6, 3, 2, 5), torch.tensor([6, 3, 2]))
         with self.assertRaisesRegex(ValueError, r"packed rows have shape \[11, 2, 5\], expected"):
             rnnc.torch.LSTM(5, 4)(packed)
+
+    def test_packed_sequences_without_fast_views(self):
+        """As with a PyTorch that has none; and gradients that begin somewhere in their memory."""
+        x = torch.randn(5, 3, 3, requires_grad=True)
+        lengths, module = torch.tensor([2, 5, 4]), rnnc.torch.GRU(3, 4)
+        more = torch.randn(13, 4)[2:]
+        found = []
+        for view in (rnnc.torch.packed._viewed, rnnc.torch.packed._view):
+            with mock.patch("rnnc.torch.packed._viewed", view):
+                y, _ = module(pack_padded_sequence(x, lengths, enforce_sorted=False))
+                found.append([y.data, *torch.autograd.grad(y.data, [x, *module.parameters()], more)])
+        for tensors in zip(*found):
+            self.assertTrue(torch.equal(*tensors))
+        packing = rnnc.torch.packed.padded(pack_padded_sequence(x, lengths, enforce_sorted=False))[1]
+        y = torch.randn(7, 3, 4)[2:]
+        selected = rnnc.torch.packed._selected(packing, y)
+        self.assertTrue(torch.equal(selected, y.flatten(0, 1)[packing.rows]))
 
     def test_packed_sequences_after_inference(self):
         """What is kept of a packing is good for gradients, too; and for the next layer."""
