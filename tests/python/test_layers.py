@@ -259,6 +259,13 @@ class Layers(unittest.TestCase):
     def test_what_is_not_there(self):
         with self.assertRaises(TypeError):
             rnnc.torch.GRU(5, 4, proj_size=2)
+        for batch_first in (False, True):
+            for module in (
+                rnnc.torch.LSTM(5, 4, batch_first=batch_first),
+                rnnc.torch.Cell("lstm", I=5, H=4, batch_first=batch_first),
+            ):
+                with self.assertRaisesRegex(ValueError, r"shape \[5\], expected \[T, B, 5\]"):
+                    module(torch.zeros(5))
         with self.assertRaises(ValueError):
             rnnc.torch.LSTM(5, 4)(torch.randn(3, 2, 6))
 

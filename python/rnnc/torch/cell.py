@@ -165,7 +165,9 @@ class Cell(nn.Module):
     def forward(self, *inputs, states=None, lengths=None, reset=None):
         source, batch_first = self.source, self.batch_first
         if batch_first:
-            inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
+            inputs = [
+                x.transpose(0, 1) if isinstance(x, torch.Tensor) and x.dim() > 1 else x for x in inputs
+            ]
         results = calls.call(source, inputs, self.params(), states, lengths, reset, self.frozen)
         if batch_first:
             count = source.output_count
