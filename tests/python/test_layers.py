@@ -4,6 +4,7 @@ import copy
 import itertools
 import unittest
 import warnings
+from unittest import mock
 
 try:
     import torch
@@ -166,6 +167,23 @@ class Layers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"packed rows have shape \[11, 2, 5\], expected"):
             rnnc.torch.LSTM(5, 4)(packed)
 
+    def test_packed_sequences_without_fast_views(self):
+        """As with a PyTorch that has none; and gradients that begin somewhere in their memory."""
+        x = torch.randn(5, 3, 3, requires_grad=True)
+        lengths, module = torch.tensor([2, 5, 4]), rnnc.torch.GRU(3, 4)
+        more = torch.randn(13, 4)[2:]
+        found = []
+        for view in (rnnc.torch.packed._viewed, rnnc.torch.packed._view):
+            with mock.patch("rnnc.torch.packed._viewed", view):
+                y, _ = module(pack_padded_sequence(x, lengths, enforce_sorted=False))
+                found.append([y.data, *torch.autograd.grad(y.data, [x, *module.parameters()], more)])
+        for tensors in zip(*found):
+            self.assertTrue(torch.equal(*tensors))
+        packing = rnnc.torch.packed.padded(pack_padded_sequence(x, lengths, enforce_sorted=False))[1]
+        y = torch.randn(7, 3, 4)[2:]
+        selected = rnnc.torch.packed._selected(packing, y)
+        self.assertTrue(torch.equal(selected, y.flatten(0, 1)[packing.rows]))
+
     def test_packed_sequences_after_inference(self):
         """What is kept of a packing is good for gradients, too; and for the next layer."""
         x = torch.randn(6, 3, 5, dtype=torch.float64)
@@ -241,6 +259,13 @@ class Layers(unittest.TestCase):
     def test_what_is_not_there(self):
         with self.assertRaises(TypeError):
             rnnc.torch.GRU(5, 4, proj_size=2)
+        for batch_first in (False, True):
+            for module in (
+                rnnc.torch.LSTM(5, 4, batch_first=batch_first),
+                rnnc.torch.Cell("lstm", I=5, H=4, batch_first=batch_first),
+            ):
+                with self.assertRaisesRegex(ValueError, r"shape \[5\], expected \[T, B, 5\]"):
+                    module(torch.zeros(5))
         with self.assertRaises(ValueError):
             rnnc.torch.LSTM(5, 4)(torch.randn(3, 2, 6))
 

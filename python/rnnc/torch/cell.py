@@ -53,7 +53,8 @@ class Cell(nn.Module):
         device = torch.get_default_device() if device is None else device
         dtype = torch.get_default_dtype() if dtype is None else dtype
         if dtype not in NAMES:
-            raise ValueError(f"there are no arrays of {dtype}: expected one of {', '.join(map(str, NAMES))}")
+            names = ", ".join(map(str, NAMES))
+            raise ValueError(f"there are no arrays of {dtype}: expected one of {names}")
         if param_dtype not in (None, dtype, torch.float32):
             raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
         self.source = source_of(
@@ -164,7 +165,9 @@ class Cell(nn.Module):
     def forward(self, *inputs, states=None, lengths=None, reset=None):
         source, batch_first = self.source, self.batch_first
         if batch_first:
-            inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
+            inputs = [
+                x.transpose(0, 1) if isinstance(x, torch.Tensor) and x.dim() > 1 else x for x in inputs
+            ]
         results = calls.call(source, inputs, self.params(), states, lengths, reset, self.frozen)
         if batch_first:
             count = source.output_count

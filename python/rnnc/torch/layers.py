@@ -150,7 +150,7 @@ class Layers:
             hx = None if hx is None else [state[:, None] for state in self._split(hx)]
             y, states = self._run(input[:, None], hx, None)
             return y[:, 0], self._join([state[:, 0] for state in states])
-        if self.batch_first:
+        if self.batch_first and input.dim() > 1:
             y, states = self._run(input.transpose(0, 1), self._split(hx), None)
             return y.transpose(0, 1), self._join(states)
         y, states = self._run(input, self._split(hx), None)

@@ -314,7 +314,7 @@ class Compiled:
         if shape.wanted is None:
             return fields
         inputs, params = len(self.source.inputs), len(self.source.params)
-        of_params = shape.wanted[inputs : inputs + params]
+        of_params = zip(shape.wanted[inputs : inputs + params], self.source.stacked)
         of_states = shape.wanted[inputs + params :]
         return dict(
             fields,
@@ -322,7 +322,7 @@ class Compiled:
             outputs=1,
             residuals=RESIDUALS.index(self.source.residuals),
             wanted_inputs=shape.wanted[:inputs],
-            wanted_params=b"".join(bytes([f]) * count for f, count in zip(of_params, self.source.stacked)),
+            wanted_params=b"".join(bytes([flag]) * count for flag, count in of_params),
             wanted_initial_states=self._of_states(of_states),
             given_states=self._of_states(shape.given),
         )
