@@ -240,6 +240,7 @@ void Elaborator::assign(const ast::Target& target, Value value, const ast::Expr&
   local.kind = Kind::Local;
   local.location = name.location;
   local.value = value;
+  if (frame_->kind == Frame::Kind::Cell) local.position = position_of_local(expr);
   frame_->names[name.text] = std::move(local);
 }
 
@@ -310,6 +311,12 @@ Binding::Next* Elaborator::next_given(Binding& state, const ast::Target& target)
     }
     Hint hint = fmt::format("write `{}[t] = …`", shown);
     if (!array) hint.edits = {{target.location, shown + "[t]"}};
+    if (!array && target.indices.size() == 2 && is_time_step(*target.indices[0])) {
+      hint = fmt::format(
+          "its elements are given together: `{}[t] = concat(…)`, or by "
+          "`where(range(H) == 0, a, b)`",
+          name);
+    }
     error(target.location, message, std::move(hint));
     return give_up();
   }

@@ -195,6 +195,13 @@ Value Elaborator::call_function(const ast::Function& function, const Expr& expr)
   return expression(*function.body);
 }
 
+/// Whether all arguments behind the inputs are dims or numbers.
+bool Elaborator::dims_as_inputs(const Expr& expr, size_t inputs) {
+  return expr.children.size() > inputs &&
+         std::all_of(expr.children.begin() + static_cast<ptrdiff_t>(inputs), expr.children.end(),
+                     [this](const ast::ExprPtr& argument) { return possible_dim(*argument); });
+}
+
 bool Elaborator::may_call_definition(const ast::Definition& callee, const Expr& expr) {
   if (frame_->in_initial_value) {
     error(expr.location, "an initial value is made of params and numbers, without layers",
@@ -229,8 +236,10 @@ std::vector<Value> Elaborator::call_definition(const ast::Definition& callee, co
         fmt::format("`{}` takes {} ({}), got {}", expr.text, counted(callee.inputs.size(), "input"),
                     join_names(callee.inputs, [](const ast::Input& in) { return in.name; }),
                     values.size()),
-        fmt::format("write `{}({})`", expr.text,
-                    join_names(callee.inputs, [](const ast::Input& in) { return in.name; })));
+        dims_as_inputs(expr, callee.inputs.size())
+            ? "dims are given by name: `LSTM[H = 256](x)`"
+            : fmt::format("write `{}({})`", expr.text,
+                          join_names(callee.inputs, [](const ast::Input& in) { return in.name; })));
     return results;
   }
   if (!context_.enter(expr.location)) {

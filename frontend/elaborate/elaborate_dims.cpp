@@ -16,11 +16,18 @@ namespace {
 
 constexpr size_t kMaxRank = 3;
 constexpr size_t kFreeTerms = 4;
+constexpr int kDeepestPosition = 4;  // of an expression; its terms, too, are few
+constexpr size_t kMostPositionTerms = 4;
 constexpr const char* kOtherValues = "give its dims other values, or write it otherwise";
 constexpr double kLargestDim = 2147483647;
 constexpr int64_t kLargestExponent = 30;  // that a power of 2 takes
 constexpr const char* kMadeOf =
     "dims are made of dims and whole numbers with `+`, `-`, `*`, `/` and `pow`";
+
+/// Whether locals may say it: shapes, bounds and lengths are said by dims alone.
+bool is_position(std::string_view noun) {
+  return noun == "an index" || noun == "a slice's end";
+}
 
 /// Nothing for what dims do not have, and for a quotient by zero or a sum.
 std::optional<Dim> combined(BinaryOp op, const Dim& left, const Dim& right) {
@@ -55,7 +62,12 @@ std::optional<Dim> Elaborator::dim(const Expr& expr, std::string_view noun) {
   } else if (expr.kind == Expr::Kind::Call && expr.text == "pow" && expr.children.size() == 2) {
     result = dim_of_power(expr, noun);
   } else {
-    error(expr.location, fmt::format("{} is not {}", quote(expr), noun), kMadeOf);
+    const bool read = expr.kind == Expr::Kind::Index && is_time_step(*expr.children[1]);
+    error(
+        expr.location, fmt::format("{} is not {}", quote(expr), noun),
+        read ? "it is not known when the cell is compiled; what names a row of a param is an input "
+               "of integers: `k: int []`"
+             : kMadeOf);
   }
   context_.leave();
   if (result && !spend_terms(expr.location, {*result})) return std::nullopt;
@@ -93,6 +105,7 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
     if (binding->kind == Kind::Dim || binding->kind == Kind::LoopIndex) {
       return binding->dim.bind(fixed_);
     }
+    if (binding->position && is_position(noun)) return binding->position->bind(fixed_);
     // In a fn that is checked by itself nobody knows what its arguments are.
     const bool unknown = binding->kind == Kind::Local && binding->value.is_poison();
     if (binding->kind != Kind::Poison && !unknown) {
@@ -194,6 +207,7 @@ std::optional<Dim> Elaborator::possible_dim(const Expr& expr) {
   if (expr.kind == Expr::Kind::Name) {
     const Binding* binding = frame_->find(expr.text);
     const ast::Constant* constant = binding ? nullptr : context_.constant(expr.text);
+    if (binding && binding->position) return binding->position->bind(fixed_);
     const bool known =
         binding ? binding->kind == Binding::Kind::Dim || binding->kind == Binding::Kind::LoopIndex
                 : constant && check_callee(*constant, expr) &&
@@ -208,6 +222,14 @@ std::optional<Dim> Elaborator::possible_dim(const Expr& expr) {
   const auto left = possible_dim(*expr.children[0]);
   const auto right = possible_dim(*expr.children[1]);
   return left && right ? combined(expr.op, *left, *right) : std::nullopt;
+}
+
+std::optional<Dim> Elaborator::position_of_local(const Expr& expr) {
+  const bool arithmetic = expr.kind == Expr::Kind::Binary || expr.kind == Expr::Kind::Negate ||
+                          expr.kind == Expr::Kind::Name || expr.kind == Expr::Kind::Number;
+  if (!arithmetic || expr.depth > kDeepestPosition) return std::nullopt;
+  const std::optional<Dim> dim = possible_dim(expr);
+  return dim && dim->term_count() <= kMostPositionTerms ? dim : std::nullopt;
 }
 
 std::optional<Shape> Elaborator::shape(const std::vector<ast::ExprPtr>& dims) {

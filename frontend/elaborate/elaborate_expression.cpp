@@ -172,7 +172,7 @@ Value Elaborator::unknown_name(const Expr& expr, const Expr* read) {
         frame_->kind == Frame::Kind::Function ? "a fn sees its arguments and consts alone"
         : frame_->definition
             ? fmt::format("params and states are declared: `param {}: […]`", expr.text)
-            : "";
+            : "a const is made of numbers and of other consts";
     error(expr.location, fmt::format("unknown name `{}`", expr.text),
           habitual_name(expr).value_or(did_you_mean(expr.location, expr.text, names, hint)));
   }

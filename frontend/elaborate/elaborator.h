@@ -116,6 +116,8 @@ class Elaborator {
   std::optional<Dim> dim_of_power(const ast::Expr& expr, std::string_view noun);
   /// Nothing, without a word, if the expression is no dim.
   std::optional<Dim> possible_dim(const ast::Expr& expr);
+  /// Of a short expression of dims, loop indices and such locals; nothing for others.
+  std::optional<Dim> position_of_local(const ast::Expr& expr);
   std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
   bool spend_terms(SourceLocation location, const Shape& shape);
   bool check_extent(const Dim& dim, SourceLocation location);
@@ -200,6 +202,7 @@ class Elaborator {
   std::string layer_name(const ast::Definition& callee, const ast::Expr& expr);
   std::vector<Value> arguments(const ast::Expr& expr);
   bool may_call_definition(const ast::Definition& callee, const ast::Expr& expr);
+  bool dims_as_inputs(const ast::Expr& expr, size_t inputs);
   bool may_reverse(const ast::Expr& expr);
   Value unknown_callee(const ast::Expr& expr);
   static bool is_step_in_parentheses(const ast::Expr& expr, const Binding& called);

@@ -53,9 +53,10 @@ struct Binding {
     std::optional<SourceLocation> missed;  // where an array's element was read before
   };
   Kind kind = Kind::Poison;
-  SourceLocation location;  // of its declaration
-  Dim dim;                  // Dim; LoopIndex: its number
-  Value value;              // Input, Param, Local; State: at t-1. Of an array, all of it
+  SourceLocation location;      // of its declaration
+  Dim dim;                      // Dim; LoopIndex: its number
+  std::optional<Dim> position;  // Local: what it is as a position, if it is made of dims
+  Value value;                  // Input, Param, Local; State: at t-1. Of an array, all of it
   const ast::Expr* argument = nullptr;  // Dim: a fn's, as its caller wrote it…
   Frame* caller = nullptr;              // …in this body
   uint32_t decl = 0;                    // State, the graph's own Input: index in the graph

@@ -112,16 +112,25 @@ ExprPtr ExpressionParser::matrix_product() {
   return binary(BinaryOp::MatMul, std::move(left), unary());
 }
 
+/// Of `LSTM[64]` and `LSTM[H]` in front of a `(`: dims are in capitals, indices are not.
+bool is_call_with_dims(const Expr& base) {
+  if (base.kind != Expr::Kind::Index || base.children[0]->kind != Expr::Kind::Name) return false;
+  const Expr& index = *base.children[1];
+  return index.kind == Expr::Kind::Number ||
+         (index.kind == Expr::Kind::Name && index.text[0] >= 'A' && index.text[0] <= 'Z');
+}
+
 // postfix := ( call | primary ) { index }
 ExprPtr ExpressionParser::postfix() {
   ExprPtr base = at_call() ? numbered(call()) : primary();
   while (base && tokens_.continues(TokenKind::LeftBracket)) base = index_after(std::move(base));
   if (base && tokens_.continues(TokenKind::LeftParen)) {
-    const bool dims = base->kind == Expr::Kind::Index &&
-                      base->children[0]->kind == Expr::Kind::Name &&
-                      base->children[1]->kind == Expr::Kind::Number;
-    tokens_.error_at(base->location, "only a name can be called",
-                     dims ? kDims : "a product is written with `*` or `@`");
+    const char* hint = "a product is written with `*` or `@`";
+    if (is_call_with_dims(*base)) hint = kDims;
+    if (base->kind == Expr::Kind::Call) {
+      hint = "layers follow one another: `y = A(x)`, then `y = B(y)`; a product is `*` or `@`";
+    }
+    tokens_.error_at(base->location, "only a name can be called", hint);
     return nullptr;
   }
   return base;
@@ -147,7 +156,8 @@ ExprPtr ExpressionParser::index_after(ExprPtr base) {
   ExprPtr end;
   if (!tokens_.is(TokenKind::Colon) && !(index = sum())) return nullptr;
   const bool slice = tokens_.take(TokenKind::Colon);
-  const bool bare = slice && (tokens_.is(TokenKind::RightBracket) || tokens_.is(TokenKind::Comma));
+  const bool bare = slice && (tokens_.is(TokenKind::RightBracket) || tokens_.is(TokenKind::Comma) ||
+                              tokens_.is(TokenKind::Colon));
   if (slice && !bare && !(end = sum())) return nullptr;
   if (tokens_.is(TokenKind::Comma)) return several_indices(open);
   if (!tokens_.expect_closing(TokenKind::RightBracket, open)) return nullptr;

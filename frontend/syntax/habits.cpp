@@ -18,7 +18,7 @@ constexpr std::string_view kGradient =
 
 // Longer ones first where one starts another.
 constexpr auto kOperators = std::to_array<Operator>({
-    {"...", "", ".."},
+    {"...", "a range is `0..L`; all of a vector is `v` itself", ".."},
     {"..=", "a range is half-open: its end is not in it, `0..L`", ""},
     {"===", "", "=="},
     {"!==", "", "!="},
@@ -113,7 +113,8 @@ constexpr auto kFunctions = std::to_array<Habit>({
     {"dropout,Dropout,zoneout,variational_dropout",
      "there is no dropout yet; a mask can be an input: `m[t] * v`"},
     {"detach,no_grad,grad,gradient,stopgrad,backward,requires_grad", kGradient},
-    {"norm,l2norm,vector_norm", "the length of a vector is `sqrt(dot(v, v))`"},
+    {"norm,l2norm,vector_norm",
+     "the length of a vector is `sqrt(dot(v, v))`, and `normalize(v)` has length 1"},
     {"batchnorm,batch_norm,BatchNorm1d,BatchNorm",
      "a cell sees one sequence, no batch: `layernorm`"},
     {"len,size,shape,numel,length,ndims,dim",
@@ -148,7 +149,14 @@ constexpr auto kFunctions = std::to_array<Habit>({
      "numbers have the type that a run chooses: `--dtype f32`"},
     {"sqrt_,rsqrt_,isqrt", "roots are `sqrt(v)` and `rsqrt(v)`"},
     {"print,assert,println,printf", "a step only computes; what one wants to see is an output"},
-    {"enumerate,zip,arange,linspace,xrange", "a loop is `for l in 0..L { … }`"},
+    {"enumerate,zip,xrange", "a loop is `for l in 0..L { … }`"},
+    {"arange,linspace,iota", "the vector 0, 1, … N - 1 is `range(N)`"},
+    {"cumsum,cumulative_sum,cumprod,cummax",
+     "a loop puts it together: `s = 0`, `a = zeros(0)`, and in `for j in 0..H { … }`: "
+     "`s = s + v[j]`, `a = concat(a, s)`"},
+    {"roll,shift,circshift,rotate,flip", "parts change places by `concat(v[-1], v[:-1])`"},
+    {"scan,fori_loop,while_loop,foldl,reduce,vmap",
+     "a cell is one step of one sequence; what goes on from step to step is a `state`"},
 });
 
 constexpr auto kValues = std::to_array<Habit>({
@@ -217,6 +225,11 @@ const Operator* find_operator(std::string_view text) {
 
 std::string_view of_function(std::string_view name) {
   return find(kFunctions, name);
+}
+
+std::string_view of_member(std::string_view name) {
+  if (name == "dot") return "the matrix product is `W @ v`; of two vectors it is `dot(u, v)`";
+  return of_function(name);
 }
 
 std::string_view of_value(std::string_view name) {

@@ -14,9 +14,10 @@ struct Operator {
 /// The longest that `text` starts with; null if there is none.
 const Operator* find_operator(std::string_view text);
 
-/// Each gives the hint for a name that is not known, or "": called as a function; read as a value;
-/// at the start of an item; where a statement or an operator stands.
+/// Each gives the hint for a name that is not known, or "": called as a function; behind a dot; read
+/// as a value; at the start of an item; where a statement or an operator stands.
 std::string_view of_function(std::string_view name);
+std::string_view of_member(std::string_view name);
 std::string_view of_value(std::string_view name);
 std::string_view of_item(std::string_view word);
 std::string_view of_word(std::string_view word);

@@ -83,9 +83,11 @@ class Lexer {
       const uint32_t length = text_[at_] == '\0' ? 0 : utf8::decode(rest()).length;
       if (length == 0) {
         const auto byte = static_cast<unsigned char>(text_[at_]);
-        diagnostics_.error(here(1), fmt::format("not a text file: byte {} is 0x{:02x}, "
-                                                "which UTF-8 text does not have here",
-                                                at_, byte));
+        diagnostics_.error(here(1),
+                           fmt::format("not a text file: byte {} is 0x{:02x}, "
+                                       "which UTF-8 text does not have here",
+                                       at_, byte),
+                           "an editor saves it as UTF-8");
         return false;
       }
       at_ += length;
@@ -234,12 +236,16 @@ class Lexer {
       std::string plain(written);
       std::erase(plain, '_');
       const bool parted = std::ranges::all_of(plain, is_digit);
+      const std::string_view unit = rest().substr(length, letters);
       return bad(
           length + letters,
           fmt::format("`{}` is neither a number nor a name", written.substr(0, kLongestName)),
           parted ? write(length + letters, plain)
-                 : Hint("a name does not start with a digit, and a product is written with "
-                        "`*`"));
+          : unit == "j" || unit == "im"
+              ? Hint("numbers are real; a complex one is two values, its real and its imaginary "
+                     "part")
+              : Hint("a name does not start with a digit, and a product is written with "
+                     "`*`"));
     }
     add_number(length);
   }
@@ -432,8 +438,11 @@ class Lexer {
     const std::string message = no_meaning(text_.substr(place.begin, place.end - place.begin));
     if (named && habits::is_module(owner.text)) {
       const SourceLocation before = {file_, begin, static_cast<uint32_t>(place.end - name.size())};
+      const std::string_view habit = habits::of_function(name);
       diagnostics_.error(place, message,
-                         {fmt::format("names stand alone: `{}`", name), {{before, ""}}});
+                         !habit.empty()
+                             ? Hint(std::string(habit))
+                             : Hint(fmt::format("names stand alone: `{}`", name), {{before, ""}}));
       tokens_.pop_back();
       starts_line_ = owner.starts_line;
       at_ += length - name.size();
@@ -449,6 +458,8 @@ class Lexer {
       diagnostics_.error(place, message,
                          named ? Hint(fmt::format("write `{}`", text), {{place, text}})
                                : Hint("the transposed matrix is `transpose(W)`"));
+    } else if (const std::string_view habit = habits::of_member(name); !habit.empty()) {
+      diagnostics_.error(place, message, std::string(habit));
     } else {
       diagnostics_.error(place, message,
                          fmt::format("nothing has members; a function stands in front of its "

@@ -78,6 +78,7 @@ class Parser {
     const Token& token = tokens_.current();
     const std::string_view habit = habits::of_item(token.text);
     if (!habit.empty()) return std::string(habit);
+    if (token.kind == TokenKind::Name && tokens_.ahead(1).kind == TokenKind::LeftParen) return kFn;
     Hint equation = "equations stand inside a cell: `cell NAME[I, H](x: [I]) -> h { … }`";
     if (token.kind != TokenKind::Name || tokens_.ahead(1).kind != TokenKind::Name) return equation;
     return did_you_mean(token.location, token.text, {"cell", "network", "fn", "const", "import"},
@@ -120,7 +121,9 @@ class Parser {
     const auto parameter = [&] {
       if (!append_name(parameters, "an argument's name", kFn)) return false;
       if (!tokens_.is(TokenKind::Colon)) return true;
-      tokens_.error_expected("`,` or `)`", kFn);
+      const bool shape = tokens_.is(TokenKind::Colon);
+      tokens_.error_expected("`,` or `)`",
+                             shape ? "a fn's arguments are names alone, of any shape" : kFn);
       return false;
     };
     if (name && !tokens_.is(TokenKind::LeftParen)) {
@@ -484,7 +487,7 @@ class Parser {
       hint = {"a value is given with `=`",
               {{{token.location.file, token.location.begin, tokens_.ahead(1).location.end}, "="}}};
     } else if (token.kind == TokenKind::Comma) {
-      hint = "several values come from one call: `(h, c) = LSTM[H = H](x[t])`";
+      hint = "each value has a line of its own; those of one call: `(h, c) = LSTM[H = H](x[t])`";
     } else if (token.kind == TokenKind::Colon) {
       hint = fmt::format("a declaration says what it is: `state {0}: […]` or `param {0}: […]`",
                          target.name.text);

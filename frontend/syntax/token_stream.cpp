@@ -50,6 +50,10 @@ bool TokenStream::expect_closing(TokenKind kind, const Token& open) {
     hint = "arguments go by their order; a cell's dims by name: `LSTM[H = 256](x)`";
   } else if (argument && is(TokenKind::Assign)) {
     hint = {"`=` gives a value; `==` compares", {{current().location, "=="}}};
+  } else if (kind == TokenKind::RightBracket && is(TokenKind::Colon)) {
+    hint = "a slice takes all between its ends, `v[a:b]`; every other one is no slice";
+  } else if (kind == TokenKind::RightParen && is(TokenKind::Comma)) {
+    hint = "arguments are not grouped: `concat(a, b)`; a vector of scalars is `[a, b]`";
   } else if ((is(TokenKind::Name) || is(TokenKind::Number)) && !current().starts_line) {
     hint = "a list has commas; a product is written with `*` or `@`";
     if (kind == TokenKind::RightBracket) hint.edits = {{end_of_last(), ","}};
@@ -113,6 +117,9 @@ std::string_view TokenStream::habit_here() const {
     if (const std::string_view hint = habits::of_word(current().text); !hint.empty()) return hint;
   }
   if (position_ == 0 || before().kind != TokenKind::Name) return "";
+  if (is(TokenKind::LeftBrace) && before().text.ends_with('_')) {
+    return "a step stands in square brackets: `h[t]`, `h[t-1]`";
+  }
   return before().starts_line ? habits::of_word(before().text) : habits::of_value(before().text);
 }
 

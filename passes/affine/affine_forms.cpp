@@ -202,6 +202,11 @@ class RoundProof {
   std::optional<Form> tropical_form(Op op, const std::vector<uint32_t>& operands) {
     const Op extreme = round_.semiring == Semiring::MaxPlus ? Op::Max : Op::Min;
     if (op == extreme) return join(extreme, form_of(operands[0]), form_of(operands[1]));
+    if (op == Op::Relu && extreme == Op::Max) {
+      Form zero(size() + 1);
+      zero.back() = {Element::Kind::Value, build_.constant(0)};
+      return join(Op::Max, form_of(operands[0]), zero);
+    }
     if (op == Op::Sub && is_outside(operands[1])) {
       return each(form_of(operands[0]), [&](const Element& element) {
         return element.is_one() ? value(Op::Neg, {operands[1]})
@@ -360,6 +365,10 @@ tl::expected<AffineForms, NotAffine> find_affine_forms(const std::vector<Instruc
   for (const CarriedState& state : states) needs.push_back(depends[state.next]);
   AffineForms result = {body, {}};
   for (const std::vector<uint32_t>& round : find_rounds(needs)) {
+    if (round.size() > kMostRoundStates) {
+      return tl::unexpected(NotAffine{
+          states[round[0]].next, fmt::format("{} of its states need each other", round.size())});
+    }
     std::optional<ScanRound> found;
     NotAffine failure;  // over (+, *)
     for (const Semiring semiring : {Semiring::SumProduct, Semiring::MaxPlus, Semiring::MinPlus}) {

@@ -37,9 +37,11 @@ struct NotAffine {
   std::string why;           // for people: "tanh makes it nonlinear"
 };
 
-/// At most kMostProvedStates states. The body has no reductions.
+/// At most kMostProvedStates states, of which at most kMostRoundStates need each other: their forms
+/// take the square of their number. The body has no reductions.
 tl::expected<AffineForms, NotAffine> find_affine_forms(const std::vector<Instruction>& body,
                                                        const std::vector<CarriedState>& states);
 inline constexpr size_t kMostProvedStates = 64;
+inline constexpr size_t kMostRoundStates = 16;
 
 }  // namespace rnnc

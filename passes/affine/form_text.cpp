@@ -9,6 +9,8 @@ using Kind = Instruction::Kind;
 
 constexpr size_t kMostBytes = 72;  // of a coefficient or an offset
 constexpr int kMostDepth = 6;      // of a formula
+constexpr size_t kMostTerms = 8;   // of an equation
+constexpr size_t kMostRows = 8;    // of a round
 
 /// In brackets, if it is of several words.
 std::string in_brackets(const std::string& text) {
@@ -38,6 +40,10 @@ class FormText {
       } else if (!is_zero(id, product)) {
         terms.push_back(fmt::format("{} {} {}", factor(id), product ? '*' : '+', before));
       }
+    }
+    if (terms.size() > kMostTerms) {
+      terms.resize(kMostTerms);
+      terms.emplace_back("…");
     }
     const uint32_t offset = round.offsets[row];
     if (!is_zero(offset, product) || terms.empty()) terms.push_back(cut(text(offset)));
@@ -101,6 +107,7 @@ std::string form_text(const std::vector<Instruction>& instructions, const ScanRo
   std::string all;
   for (size_t row = 0; row < round.states.size(); ++row) {
     if (row > 0) all += ", ";
+    if (row == kMostRows) return all + "…";
     all += text.equation(round, row, states);
   }
   return all;

@@ -13,7 +13,7 @@ namespace rnnc {
 using NameOf = std::function<std::string(uint32_t instruction)>;
 
 /// "h = (1 - z) * h[t-1] + z * n", of each state of the round, ", " between them. `states`: their
-/// names. Long formulas are cut.
+/// names. Long formulas are cut, and so is what is of many terms or states.
 std::string form_text(const std::vector<Instruction>& instructions, const ScanRound& round,
                       const std::vector<std::string>& states, const NameOf& name);
 

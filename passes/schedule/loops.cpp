@@ -229,7 +229,7 @@ class Loops {
     return false;
   }
 
-  /// Of linear recurrences, one that does not use it, but reads what it reads.
+  /// Of linear recurrences of single states, one that does not use it, but reads what it reads.
   bool take_sibling() {
     if (!is_linear(stage_)) return false;
     const std::set<NodeId> own = steps_read_by(inside_);
@@ -245,7 +245,11 @@ class Loops {
 
   bool is_linear(uint32_t stage) const {
     return std::ranges::all_of(schedule_.stages[stage].recurrences, [this](uint32_t number) {
-      return dependence_.recurrences[number].recurrence_class == RecurrenceClass::Linear;
+      const Recurrence& recurrence = dependence_.recurrences[number];
+      return recurrence.recurrence_class == RecurrenceClass::Linear &&
+             std::ranges::none_of(recurrence.states, [this](uint32_t state) {
+               return graph_.states[state].type.rank() > 1;
+             });
     });
   }
 

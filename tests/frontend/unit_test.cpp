@@ -150,7 +150,7 @@ TEST(Diagnostics, FindsTheNearestName) {
 TEST(Unit, RefusesWhatIsNoText) {
   EXPECT_EQ(rendered(std::string("cell A\0", 7)),
             "case.rnn:1:7: error: not a text file: byte 6 is 0x00, which UTF-8 text does not have "
-            "here\n  cell A?\n        ^\n");
+            "here\n  cell A?\n        ^\n  hint: an editor saves it as UTF-8\n");
   EXPECT_NE(rendered("\xff\xfe").find("byte 0 is 0xff"), std::string::npos);
   EXPECT_NE(rendered("\xc0\x80").find("byte 0 is 0xc0"), std::string::npos);      // overlong
   EXPECT_NE(rendered("\xed\xa0\x80").find("byte 0 is 0xed"), std::string::npos);  // surrogate

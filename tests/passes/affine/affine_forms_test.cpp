@@ -204,6 +204,17 @@ TEST(AffineForms, OfARunningMaximumAreOverMaxPlus) {
   }
 }
 
+TEST(AffineForms, WhatReluCutsOffIsOverMaxPlus) {
+  Body body;  // a CUSUM, then a cut of what is raised
+  const uint32_t h = body.state();
+  const uint32_t cut = body.op(Op::Relu, {body.op(Op::Add, {h, body.load()})});
+  body.next(0, body.op(Op::Relu, {body.op(Op::Sub, {cut, body.load()})}));
+  expect_right(body);
+  const auto forms = body.forms();
+  ASSERT_EQ(forms->rounds.size(), 1u);
+  EXPECT_EQ(forms->rounds[0].semiring, Semiring::MaxPlus);
+}
+
 TEST(AffineForms, RefuseWhatIsNone) {
   const auto why = [](const auto& update) {
     Body body;
@@ -235,6 +246,21 @@ TEST(AffineForms, RefuseWhatIsNone) {
               return b.op(Op::Neg, {h});
             }),
             "none");
+}
+
+TEST(AffineForms, OfMoreStatesThatNeedEachOtherAreNotLookedFor) {
+  const auto ring = [](size_t count) {
+    Body body;
+    std::vector<uint32_t> states(count);
+    for (uint32_t& state : states) state = body.state();
+    for (size_t i = 0; i < count; ++i) {
+      body.next(i, body.op(Op::Neg, {states[(i + 1) % count]}));
+    }
+    const auto forms = body.forms();
+    return forms ? "none" : forms.error().why;
+  };
+  EXPECT_EQ(ring(kMostRoundStates), "none");
+  EXPECT_EQ(ring(kMostRoundStates + 1), "17 of its states need each other");
 }
 
 TEST(AffineForms, AsText) {

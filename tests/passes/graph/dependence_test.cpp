@@ -91,11 +91,11 @@ const Expectation kExpectations[] = {
      "step f1 (dense, 1) | step b1 (dense, 1) | sequence | sequence",
      "the product with R [4, 4] mixes its units"},
     {"state_arrays",
-     "sequence | step s (dense, 2) | step total (linear, 0) | step line (elementwise, 0) | "
+     "sequence | step s (dense, 2) | step total (linear, 0) | step line (linear, 0) | "
      "sequence",
      "the product with R [4, 4] mixes its units"},
     {"delta_rule", "sequence | step S (elementwise, 0) | sequence",
-     "index mixes states of an array; no product or reduction inside"},
+     "20 of its states need each other; no product or reduction inside"},
     {"broadcasts", "sequence | step h (dense, 2) | step z (elementwise, 0) | sequence",
      "mean over a vector inside mixes its units"},
     {"transposed_weights", "sequence | step h (dense, 1) | sequence",
@@ -160,6 +160,10 @@ TEST(Dependence, AffineUpdatesAreLinear) {
   EXPECT_EQ(updates("%5 = add %1, %3 : [H]\n %6 = max %5, %2 : [H]\n %7 = max %6, %3 : [H]\n"
                     "%8 = sub %7, %2 : [H]\n %9 = add %8, %3 : [H]"),
             "h = max((a - x[t] + a) + h[t-1], max(x[t], a) - x[t] + a)");
+  // So is what relu cuts off below 0.
+  EXPECT_EQ(updates("%5 = add %1, %2 : [H]\n %6 = relu %5 : [H]\n %7 = sub %6, %3 : [H]\n"
+                    "%8 = add %7, %2 : [H]\n %9 = relu %8 : [H]"),
+            "h = max((x[t] - a + x[t]) + h[t-1], max(0 - a + x[t], 0))");
 }
 
 TEST(Dependence, WhatIsNotAffineSaysWhy) {
@@ -172,7 +176,7 @@ TEST(Dependence, WhatIsNotAffineSaysWhy) {
   EXPECT_EQ(classify("%7 = div %2, %6 : [H]" + rest), "div by one of its own values" + nonlinear);
   EXPECT_EQ(classify("%7 = where %1, %2, %3 : [H]" + rest),
             "where on one of its own values" + nonlinear);
-  EXPECT_EQ(classify("%7 = relu %5 : [H]" + rest), "relu" + nonlinear);
+  EXPECT_EQ(classify("%7 = tanh %5 : [H]" + rest), "tanh" + nonlinear);
   EXPECT_EQ(classify("%7 = matmul %5, %4 : [H]" + rest),
             "the product with W [4, 4] mixes its units");
 }
@@ -191,7 +195,7 @@ TEST(Dependence, WhatMovesUnitsIsNeitherLinearNorElementwise) {
             AFFINE "h = (%6 concat) * h[t-1]");
 }
 
-TEST(Dependence, StatesOfAnArrayKeepTheirUnitsButAreNoDiagonal) {
+TEST(Dependence, StatesOfAnArrayThatNeedEachOtherAreOneRound) {
   const Graph graph = graph_from(R"(graph Array(H = 4) {
     input x: [H]
     state s: [2, H]
@@ -207,8 +211,58 @@ TEST(Dependence, StatesOfAnArrayKeepTheirUnitsButAreNoDiagonal) {
     next s = %7
     output y = %6
   })");
-  EXPECT_EQ(stages(graph), "sequence | step s (elementwise, 0)");
-  EXPECT_EQ(reason(graph), "index mixes states of an array; no product or reduction inside");
+  EXPECT_EQ(stages(graph), "sequence | step s (linear, 0)");
+  EXPECT_EQ(reason(graph), AFFINE "s[0] = s[1][t-1] + x[t], s[1] = s[0][t-1] + s[1][t-1] + x[t]");
+}
+
+/// An array of `count` states, of which each goes on by `update` from its last value, %2 = x
+/// and %3 = a; the last one by `last`.
+Graph array_of_states(int count, const std::string& update, const std::string& last) {
+  std::string lines;
+  std::string stacked;
+  for (int i = 0; i < count; ++i) {
+    const int value = 4 + 3 * i;
+    const std::string& line = i + 1 == count ? last : update;
+    lines += fmt::format("%{} = index %1 at {} : [H]\n", value, i);
+    lines += fmt::format(fmt::runtime(line), fmt::arg("old", value), fmt::arg("a", value + 1),
+                         fmt::arg("b", value + 2));
+    stacked += fmt::format("{}%{}", i == 0 ? "" : ", ", value + 2);
+  }
+  const int next = 4 + 3 * count;
+  return graph_from(fmt::format(R"(graph Array(H = 4) {{
+    input x: [H]
+    param a: [H]
+    state s: [{0}, H]
+    %0 = const 0 : []
+    %1 = state s @ 1 : [{0}, H]
+    %2 = input x : [H]
+    %3 = param a : [H]
+    {1}
+    %{2} = stack {3} : [{0}, H]
+    init s = %0
+    next s = %{2}
+    output y = %{2}
+  }})",
+                                count, lines, next, stacked));
+}
+
+TEST(Dependence, StatesOfAnArrayAreProvedOneByOne) {
+  const std::string decay = "%{a} = mul %{old}, %3 : [H]\n%{b} = add %{a}, %2 : [H]\n";
+  const Graph alike = array_of_states(5, decay, decay);
+  EXPECT_EQ(stages(alike), "sequence | step s (linear, 0)");
+  EXPECT_EQ(reason(alike), AFFINE "s[0] = a * s[0][t-1] + x[t]; and 4 more likewise");
+
+  const std::string sum = "%{a} = add %{old}, %3 : [H]\n%{b} = add %{a}, %2 : [H]\n";
+  EXPECT_EQ(reason(array_of_states(5, decay, sum)),
+            AFFINE "s[0] = a * s[0][t-1] + x[t]; s[4] = s[4][t-1] + a + x[t]; and 3 more likewise");
+
+  const std::string bent = "%{a} = tanh %{old} : [H]\n%{b} = add %{a}, %2 : [H]\n";
+  const Graph mixed = array_of_states(5, decay, bent);
+  EXPECT_EQ(stages(mixed), "sequence | step s (elementwise, 0)");
+  EXPECT_EQ(reason(mixed), "tanh makes it nonlinear; no product or reduction inside");
+
+  EXPECT_EQ(reason(array_of_states(65, decay, decay)),
+            "it has 65 states; no product or reduction inside");
 }
 
 /// A cell whose update the lines define up to %`last` from %1 = h[t-1], %2 = x and block-diagonal
