@@ -7,7 +7,7 @@
 namespace rnnc::test {
 namespace {
 
-constexpr int64_t kBatch = 3, kSteps = 7;
+constexpr int64_t kSequences = 3, kSteps = 7;
 
 using Arrays = std::vector<std::vector<double>>;
 
@@ -36,17 +36,17 @@ struct Place {
 
 /// Outputs, then final states in their order.
 Arrays run(rnnc_program* program, const Place& place, const int32_t* lengths, bool training) {
-  Arrays inputs = arrays(program, RNNC_INPUT, kBatch * kSteps);
+  Arrays inputs = arrays(program, RNNC_INPUT, kSequences * kSteps);
   Arrays params = arrays(program, RNNC_PARAM, 1);
-  Arrays outputs = arrays(program, RNNC_OUTPUT, kBatch * kSteps);
-  Arrays states = arrays(program, RNNC_STATE, kBatch), others = states;
+  Arrays outputs = arrays(program, RNNC_OUTPUT, kSequences * kSteps);
+  Arrays states = arrays(program, RNNC_STATE, kSequences), others = states;
   const std::vector<void*> of_inputs = pointers(inputs), of_params = pointers(params),
                            of_outputs = pointers(outputs), initial = pointers(states);
   std::vector<void*> finals = place.apart ? pointers(others) : initial;
   std::rotate(finals.begin(), finals.begin() + static_cast<std::ptrdiff_t>(place.first),
               finals.end());
 
-  rnnc_shape shape = shape_of(kBatch, kSteps, training);
+  rnnc_shape shape = shape_of(kSequences, kSteps, training);
   shape.lengths = lengths != nullptr;
   const std::vector<uint8_t> given(states.size(), 1);
   shape.given_states = given.data();
@@ -58,7 +58,7 @@ Arrays run(rnnc_program* program, const Place& place, const int32_t* lengths, bo
   rnnc_forward_args args = {};
   args.struct_size = sizeof args;
   args.steps = kSteps;
-  args.batch = kBatch;
+  args.batch = kSequences;
   args.inputs = of_inputs.data();
   args.params = of_params.data();
   args.outputs = of_outputs.data();
@@ -78,7 +78,7 @@ Arrays run(rnnc_program* program, const Place& place, const int32_t* lengths, bo
 }
 
 TEST(CApiStates, FinalOnesLieWhereInitialOnesDo) {
-  const int32_t lengths[kBatch] = {7, 0, 4};
+  const int32_t lengths[kSequences] = {7, 0, 4};
   for (const char* name : {"elman", "gru", "lstm", "slstm", "minlstm", "bidirectional_gru"}) {
     const Owned<rnnc_program> program = compile(shipped(name).get(), 3);
     for (const bool training : {false, true}) {
@@ -94,9 +94,9 @@ TEST(CApiStates, FinalOnesLieWhereInitialOnesDo) {
 
 TEST(CApiStates, LengthsOutOfRangeAreTheNearest) {
   const Owned<rnnc_program> program = compile(shipped("lstm").get(), 3);
-  const int32_t lengths[kBatch] = {7, 0, 4}, wrong[kBatch] = {8, -1, 4};
+  const int32_t lengths[kSequences] = {7, 0, 4}, wrong[kSequences] = {8, -1, 4};
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
-  const int32_t far[kBatch] = {kMost, -kMost, 4};
+  const int32_t far[kSequences] = {kMost, -kMost, 4};
   for (const bool training : {false, true}) {
     const Arrays expected = run(program.get(), {}, lengths, training);
     EXPECT_EQ(run(program.get(), {}, wrong, training), expected);
