@@ -84,9 +84,9 @@ class Program:
         count = c_size_t()
         check(library.rnnc_program_count(self.handle, role, byref(count)))
         arrays = []
-        for index in range(count.value):
+        for place in range(count.value):
             info = _library.ArrayInfo()
-            check(library.rnnc_program_array(self.handle, role, index, byref(info)))
+            check(library.rnnc_program_array(self.handle, role, place, byref(info)))
             shape = tuple(info.shape[i] for i in range(info.rank))
             arrays.append(Array(info.name.decode(), shape, ARRAY_DTYPES[info.dtype]))
         return arrays
