@@ -45,12 +45,13 @@ TEST_F(Tools, PassesThatDoNotExistAreRefused) {
                         "--passes: no pass is called `fusion`: there are simplify, fold, cse, "
                         "dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, "
                         "split, pad, wavefront, reroll, reuse, and `all` and `none` of them"));
-  EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
-            "rnnc: error: --print-after `merge`: no such pass ran; these did: stop-gradients, "
-            "dead-code, delays, dot-products, simplify, fold, cse, hoist, schedule, totals, "
-            "resident, stack, long, scan, unaligned, split, pad, earlier, chunk, wavefront, "
-            "carries, reroll, "
-            "reuse\n");
+  EXPECT_EQ(
+      bad(1, emit_with({"--print-after", "merge"})),
+      "rnnc: error: --print-after `merge`: no such pass ran; these did: stop-gradients, "
+      "dead-code, delays, dot-products, simplify, fold, cse, hoist, schedule, totals, "
+      "resident, stack, long, scan, unaligned, split, pad, direct, earlier, chunk, wavefront, "
+      "carries, reroll, "
+      "reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: "
             "stop-gradients, dead-code, delays, dot-products, schedule, chunk, memory\n");
@@ -72,20 +73,31 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
   EXPECT_TRUE(result.errors.ends_with("after reuse:\n" + result.output + "\n")) << result.errors;
 
   const CommandResult all = rnnc(emit_with({"--print-after", "all"}));
-  EXPECT_EQ(
-      headings(all.errors),
-      (std::vector<std::string>{"after stop-gradients:",        "after dead-code: nothing new",
-                                "after delays: nothing new",    "after dot-products: nothing new",
-                                "after simplify: nothing new",  "after fold: nothing new",
-                                "after cse: nothing new",       "after dead-code: nothing new",
-                                "after hoist: nothing new",     "after schedule:",
-                                "after totals: nothing new",    "after resident: nothing new",
-                                "after stack: nothing new",     "after long: nothing new",
-                                "after scan: nothing new",      "after unaligned: nothing new",
-                                "after split: nothing new",     "after pad: nothing new",
-                                "after earlier: nothing new",   "after chunk:",
-                                "after wavefront: nothing new", "after carries: nothing new",
-                                "after reroll: nothing new",    "after reuse:"}));
+  EXPECT_EQ(headings(all.errors), (std::vector<std::string>{"after stop-gradients:",
+                                                            "after dead-code: nothing new",
+                                                            "after delays: nothing new",
+                                                            "after dot-products: nothing new",
+                                                            "after simplify: nothing new",
+                                                            "after fold: nothing new",
+                                                            "after cse: nothing new",
+                                                            "after dead-code: nothing new",
+                                                            "after hoist: nothing new",
+                                                            "after schedule:",
+                                                            "after totals: nothing new",
+                                                            "after resident: nothing new",
+                                                            "after stack: nothing new",
+                                                            "after long: nothing new",
+                                                            "after scan: nothing new",
+                                                            "after unaligned: nothing new",
+                                                            "after split: nothing new",
+                                                            "after pad: nothing new",
+                                                            "after direct: nothing new",
+                                                            "after earlier: nothing new",
+                                                            "after chunk:",
+                                                            "after wavefront: nothing new",
+                                                            "after carries: nothing new",
+                                                            "after reroll: nothing new",
+                                                            "after reuse:"}));
 }
 
 TEST_F(Tools, TimePassesCountsRuns) {
@@ -104,11 +116,11 @@ TEST_F(Tools, TimePassesCountsRuns) {
     sum += time;
   }
   EXPECT_EQ(names, (std::vector<std::string>{
-                       "stop-gradients", "dead-code", "delays",  "dot-products", "simplify",
-                       "fold",           "cse",       "hoist",   "schedule",     "totals",
-                       "resident",       "stack",     "long",    "scan",         "unaligned",
-                       "split",          "pad",       "earlier", "chunk",        "wavefront",
-                       "carries",        "reroll",    "reuse"}));
+                       "stop-gradients", "dead-code", "delays", "dot-products", "simplify",
+                       "fold",           "cse",       "hoist",  "schedule",     "totals",
+                       "resident",       "stack",     "long",   "scan",         "unaligned",
+                       "split",          "pad",       "direct", "earlier",      "chunk",
+                       "wavefront",      "carries",   "reroll", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);
