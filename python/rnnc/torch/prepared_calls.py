@@ -68,7 +68,6 @@ class PreparedCalls:
         if any(shape.given):
             lists |= dict(initial_states=places_of_some(of_states, shape.given))
         self.forward_args = CallArguments(_library.ForwardArgs, lists, of_params, shape, steps)
-        self.forward_args.struct.reserve_bytes = sizes.reserve
         if shape.wanted is None:
             return
         inputs = [
@@ -88,7 +87,6 @@ class PreparedCalls:
         if any(shape.given):
             lists |= dict(initial_state_gradients=places_of_some(of_states, by_states))
         self.backward_args = CallArguments(_library.BackwardArgs, lists, of_params, shape, steps)
-        self.backward_args.struct.reserve_bytes = sizes.reserve
         self.backward_args.struct.foreign_reserve = 1
         # Of each of a call's tensors: whether its gradient is wanted.
         by_given = [flag for flag, is_given in zip(by_states, shape.given) if is_given]
@@ -109,7 +107,7 @@ class PreparedCalls:
         if len(addresses) > self.end:
             self._set_masks(struct, addresses)
         if reserve is not None:
-            struct.reserve = reserve.data_ptr()
+            struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
         if frozen:
             struct.reuse_params = compiled.is_packed(tensors[first:last], params)
         else:
@@ -142,7 +140,7 @@ class PreparedCalls:
         own.set(*addresses[: outputs + self.first], *of_gradients, *map(data_ptr, made))
         if len(addresses) > outputs + self.end:
             self._set_masks(struct, addresses)
-        struct.reserve = reserve.data_ptr()
+        struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
         compiled.packed = None
         # Which gradients there are differs from call to call.
         zeros = self.zeros if 0 in of_gradients[:outputs] else 0
