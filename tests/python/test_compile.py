@@ -218,6 +218,15 @@ class Compile(unittest.TestCase):
         finally:
             torch.use_deterministic_algorithms(False)
 
+    def test_operator_refuses_a_short_reserve(self):
+        cell = rnnc.torch.Cell("lstm", I=3, H=4)
+        tensors = [torch.randn(4, 2, 3), *(p.detach() for p in cell.params())]
+        call = tensors, "00", None, None, "1" * len(tensors) + "00"
+        *results, reserve = torch.ops.rnnc.forward(cell.source.text, *call)
+        gradients = [torch.ones_like(result) for result in results]
+        with self.assertRaisesRegex(rnnc.Error, "reserve has 8 bytes"):
+            torch.ops.rnnc.backward(cell.source.text, *call, results[:1], reserve[:8], gradients)
+
 
 if __name__ == "__main__":
     unittest.main()
