@@ -11,8 +11,8 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
-constexpr size_t kStackGuardBytes = 4096;
-constexpr size_t kStackBytes = 128 << 10;
+constexpr size_t kStackGuardBytes = 64 << 10;
+constexpr size_t kStackBytes = 512 << 10;
 /// Stacks that all began at the same place of a page would share few places of the caches.
 constexpr size_t kShifts = 61;
 constexpr size_t kShiftBytes = 832;
