@@ -11,6 +11,7 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
+/// A kernel of thousands of operations has a frame of tens of KiB: none is to reach past the guard.
 constexpr size_t kStackGuardBytes = 64 << 10;
 constexpr size_t kStackBytes = 512 << 10;
 /// Stacks that all began at the same place of a page would share few places of the caches.
