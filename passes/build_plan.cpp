@@ -216,9 +216,38 @@ struct Planned {
   std::optional<StepSeconds> apart;
 };
 
-Status schedule(const Graph& graph, const PlanOptions& options, Planned& planned) {
+/// Instructions of a step that a GPU's loop over all steps is made of, at most: a thread has all of
+/// its values, carried ones too, in registers. (A body of 2,500 took a minute to compile.)
+constexpr size_t kMostOfLoop = 1024;
+
+bool is_long_loop(const Plan& plan, const Launch& launch) {
+  const auto* loop = std::get_if<LoopLaunch>(&launch);
+  return loop != nullptr && plan.kernels[loop->kernel].body.size() > kMostOfLoop;
+}
+
+bool has_long_loops(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [&](const Stage& stage) {
+    return std::ranges::any_of(stage.launches,
+                               [&](const Launch& launch) { return is_long_loop(plan, launch); });
+  });
+}
+
+/// Whether it still has some when its kernels have the loops that they can have.
+bool keeps_long_loops(Plan plan, const Machine& machine) {
+  if (machine.kind != Machine::Kind::Cuda || !has_long_loops(plan)) return false;
+  run_reroll(plan, machine);
+  return has_long_loops(plan);
+}
+
+/// Takes the pass `loop` out of the options where it would make loops that are too long.
+Status schedule(const Graph& graph, PlanOptions& options, Planned& planned) {
   Result<Plan> fused = make_plan(graph, options, first_passes(options));
   if (!fused) return tl::unexpected(fused.error());
+  if (options.strategy == Strategy::Any && keeps_long_loops(*fused, options.machine)) {
+    options.passes = options.passes.without(Pass::Loop);
+    fused = make_plan(graph, options, first_passes(options));
+    if (!fused) return tl::unexpected(fused.error());
+  }
   planned.plan = *std::move(fused);
   if (options.machine.kind != Machine::Kind::Cuda || !has_fused_steps(planned.plan)) return {};
   Result<Plan> apart = make_plan(graph, options, options.passes.without(Pass::Epilogue));

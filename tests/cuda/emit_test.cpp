@@ -302,6 +302,30 @@ TEST(EmitCuda, UnitIncludesNothingAndHasNoNames) {
   EXPECT_NE(source->find("rnnc_end_chunk"), std::string::npos);
 }
 
+TEST(EmitCuda, WorksOutRowsOfManyArraysWhereTheyAreNeeded) {
+  for (const uint32_t count : {8, 200}) {
+    for (const bool reduces : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} arrays, {}", count, reduces ? "reduced" : "as they are"));
+      Plan plan = empty_plan(DType::f32);
+      KernelBuilder builder(plan, 5);
+      uint32_t sum = builder.constant(0);
+      for (uint32_t i = 0; i < count; ++i) {
+        const Access input = add_sequence(plan, Role::Input, i, 5);
+        sum = builder.scalar(Op::Add, {sum, builder.load(input, true)});
+      }
+      if (reduces) sum = builder.scalar(Op::Mul, {sum, builder.reduce(Op::Sum, sum)});
+      builder.store(add_sequence(plan, Role::Output, 0, 5), true, sum);
+      const std::string text = kernel_text(plan, builder.finish());
+      EXPECT_EQ(text.find("* const a7 = ") != std::string::npos, count == 8) << text;
+      EXPECT_EQ(text.find("rnnc_row_of_many<const float>(") != std::string::npos, count == 200)
+          << text;
+      const Result<std::string> unit = emit_cuda(plan);
+      ASSERT_TRUE(unit.has_value()) << unit.error().message;
+      EXPECT_EQ(unit->find("T* rnnc_row_of_many(") != std::string::npos, count == 200);
+    }
+  }
+}
+
 TEST(EmitCuda, RefusesWhatGpusDoNotDo) {
   const Result<std::string> f64 = emit_cuda(empty_plan(DType::f64));
   ASSERT_FALSE(f64.has_value());

@@ -112,6 +112,13 @@ static inline bool __isGlobal(const void*) {
 static inline unsigned long long __cvta_generic_to_global(const void* pointer) {
   return reinterpret_cast<unsigned long long>(pointer);
 }
+static inline void* __cvta_global_to_generic(unsigned long long address) {
+  return reinterpret_cast<void*>(address);
+}
+template <typename T>
+static inline T __ldg(const T* place) {
+  return *place;
+}
 static inline unsigned long long __cvta_generic_to_shared(const void* pointer) {
   const long long offset =
       static_cast<const unsigned char*>(pointer) - rnnc::emulator::here->shared;

@@ -29,6 +29,11 @@ std::string cuda_access_parameters(size_t count, std::string_view reference) {
   return text;
 }
 
+bool cuda_has_many_arrays(const Kernel& kernel) {
+  constexpr size_t kMany = 64;
+  return kernel.arguments.size() > kMany;
+}
+
 std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,
                               int packet) {
   std::string text;

@@ -13,5 +13,6 @@ extern const std::string_view kCudaScan;        // scan_maps.cuh, scan.cuh: unit
 extern const std::string_view kCudaSequence;    // sequence.cuh: units with such launches
 extern const std::string_view kCudaResets;      // resets.cuh: units with masks that look back
 extern const std::string_view kCudaTotals;      // totals.cuh: units with sums of rows
+extern const std::string_view kCudaManyArrays;  // many_arrays.cuh: units with such kernels
 
 }  // namespace rnnc

@@ -24,7 +24,10 @@ constexpr int kMostLoadsAtOnce = 64;  // each holds a register
 class ElementEmitter : TextWriter {
  public:
   ElementEmitter(const Kernel& kernel, size_t index)
-      : kernel_(kernel), shape_(cuda_kernel_shape(kernel)), index_(index) {}
+      : kernel_(kernel),
+        shape_(cuda_kernel_shape(kernel)),
+        index_(index),
+        many_(kernel.loops.empty() && cuda_has_many_arrays(kernel)) {}
 
   std::string emit_kernel() {
     line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
@@ -45,7 +48,7 @@ class ElementEmitter : TextWriter {
     line("  const unsigned slice_row = i / {}u;", kernel_.length);
     line("  const unsigned e = i % {}u;", kernel_.length);
     line("  const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
-    row_pointers();
+    if (!many_) row_pointers();
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
     line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
@@ -85,21 +88,28 @@ class ElementEmitter : TextWriter {
     }
   }
 
+  /// Where the thread's element of an array lies.
+  std::string place(uint32_t argument) const {
+    const std::string element = kernel_.arguments[argument].vector ? " + e" : "";
+    if (!many_) return fmt::format("a{}{}", argument, element);
+    return fmt::format("rnnc_row_of_many<{}>(rows.frame, p{}, row){}",
+                       cuda_array_type(kernel_.arguments[argument]), argument, element);
+  }
+
   void statement(uint32_t id) {
     const Instruction& instruction = kernel_.body[id];
     const auto is_vector = [&] { return kernel_.arguments[instruction.argument].vector; };
     switch (instruction.kind) {
       case Kind::Load:
-        line("  const float v{} = rnnc_load(a{}{});", id, instruction.argument,
-             is_vector() ? " + e" : "");
+        line("  const float v{} = rnnc_load({});", id, place(instruction.argument));
         break;
       case Kind::Scalar:
         line("  const float v{} = {};", id, cuda_scalar_text(kernel_, id));
         break;
       case Kind::Store:
         // One thread stores a per-row value.
-        line("  {}rnnc_store(a{}{}, {});", is_vector() ? "" : "if (e == 0) ", instruction.argument,
-             is_vector() ? " + e" : "", cuda_value(kernel_, instruction.operands[0]));
+        line("  {}rnnc_store({}, {});", is_vector() ? "" : "if (e == 0) ",
+             place(instruction.argument), cuda_value(kernel_, instruction.operands[0]));
         break;
       case Kind::Constant:
         break;
@@ -122,6 +132,7 @@ class ElementEmitter : TextWriter {
   const Kernel& kernel_;
   const CudaKernelShape shape_;
   const size_t index_;
+  const bool many_;  // arrays, whose rows have no variables
 };
 
 class PacketEmitter : TextWriter {

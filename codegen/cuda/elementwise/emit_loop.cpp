@@ -4,7 +4,8 @@
 // 2. Load the packets of the first `depth` steps into queues.
 // 3. `depth` steps at a time: take a step's packets out of the queues, put those of `depth` steps
 //    later in their places, and do the step's work. The body is unrolled, so that queues are
-//    registers and loads of `depth` steps are always on their way.
+//    registers and loads of `depth` steps are always on their way. A long body is not: its own
+//    loads are enough, and copies of it would take minutes to compile.
 // 4. The steps that are left; store the carries.
 #include "codegen/cuda/elementwise/emit_loop.h"
 
@@ -23,6 +24,8 @@ using Kind = Instruction::Kind;
 constexpr uint64_t kBytesAhead = 256;
 constexpr uint64_t kLeastDepth = 4;
 constexpr uint64_t kGreatestDepth = 64;
+/// Instructions of a step that is not copied.
+constexpr size_t kLongBody = 256;
 
 class LoopEmitter : TextWriter {
  public:
@@ -45,6 +48,7 @@ class LoopEmitter : TextWriter {
     }
     depth_ = std::clamp(std::bit_ceil(kBytesAhead / std::max<uint64_t>(bytes, 1)), kLeastDepth,
                         kGreatestDepth);
+    if (kernel.body.size() > kLongBody) depth_ = 1;
   }
 
   std::string emit() {
@@ -93,7 +97,8 @@ class LoopEmitter : TextWriter {
 
   /// A function of the step and its queued packets `x`.
   void step() {
-    line("  const auto step = [&](rnnc_word t{}) {{", for_queued(", const t{0}& x{0}"));
+    line("  const auto step = [&](rnnc_word t{}) {}{{", for_queued(", const t{0}& x{0}"),
+         depth_ == 1 ? "__attribute__((always_inline)) " : "");
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       if (argument(i).written) line("    t{} o{} = {{}};", i, i);
     }
@@ -166,10 +171,12 @@ class LoopEmitter : TextWriter {
     line("      step(t + d{});", for_queued(", x{0}"));
     line("    }}");
     line("  }}");
-    line("#pragma unroll");
-    line("  for (int d = 0; d < {}; ++d) {{", depth_);
-    line("    if (t + d < steps) step(t + d{});", for_queued(", q{0}[d]"));
-    line("  }}");
+    if (depth_ > 1) {
+      line("#pragma unroll");
+      line("  for (int d = 0; d < {}; ++d) {{", depth_);
+      line("    if (t + d < steps) step(t + d{});", for_queued(", q{0}[d]"));
+      line("  }}");
+    }
     for (const LoopCarry& carry : traits_.carries) {
       line("  {}n{}.store(a{});", argument(carry.store).vector ? "" : "if (e == 0) ", carry.load,
            carry.store);

@@ -81,8 +81,9 @@ class RowEmitter : TextWriter {
         shape_(cuda_kernel_shape(kernel)),
         name_(cuda_kernel_name(index)),
         traits_(traits),
+        many_(cuda_has_many_arrays(kernel)),
         loaded_(kernel.arguments.size(), false) {
-    packet_ = traits.packet;
+    packet_ = many_ ? 1 : traits.packet;
     while (packet_ > shape_.items || kernel.length % packet_ != 0) packet_ /= 2;
     const int64_t packets = kernel.length / packet_;
     packets_ = static_cast<int>((packets + shape_.threads - 1) / shape_.threads);
@@ -102,8 +103,12 @@ class RowEmitter : TextWriter {
     find_phases();
     if (!checked_.empty()) line("template <bool Aligned>");
     part("static __device__ __forceinline__ void {}_row(", name_);
-    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      part("{}{}* const a{}", i == 0 ? "" : ", ", array_type(i), i);
+    if (many_) {
+      part("const rnnc_rows& rows{}", cuda_access_parameters(kernel_.arguments.size(), "&"));
+    } else {
+      for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+        part("{}{}* const a{}", i == 0 ? "" : ", ", array_type(i), i);
+      }
     }
     line(") {{");
     arrays();
@@ -131,12 +136,19 @@ class RowEmitter : TextWriter {
     return cuda_array_type(kernel_.arguments[argument]);
   }
 
+  /// The block's row of an array.
+  std::string row(uint32_t argument) const {
+    if (!many_) return fmt::format("a{}", argument);
+    return fmt::format("rnnc_row_of_many<{}>(rows.frame, p{}, blockIdx.x)", array_type(argument),
+                       argument);
+  }
+
   // ---- Step 2 ----
 
   /// Packet types `t`, loaded packets `x`, kept values `s`.
   void arrays() {
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      if (!kernel_.arguments[i].vector) continue;
+      if (!kernel_.arguments[i].vector || (many_ && !ahead_)) continue;
       const bool is_checked = std::ranges::find(checked_, i) != checked_.end();
       line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(kernel_.arguments[i].dtype),
            packet_, is_checked ? "Aligned" : "true", i);
@@ -157,7 +169,7 @@ class RowEmitter : TextWriter {
     }
     if (arguments.empty()) return;
     open_packets();
-    for (const uint32_t i : arguments) line("    x{}[j] = t{}::load(a{} + e);", i, i, i);
+    for (const uint32_t i : arguments) line("    x{}[j] = t{}::load({} + e);", i, i, row(i));
     line("  }}");
   }
 
@@ -243,13 +255,13 @@ class RowEmitter : TextWriter {
     const Instruction& instruction = kernel_.body[id];
     switch (instruction.kind) {
       case Kind::Load:
-        line("  const float v{} = rnnc_load(a{});", id, instruction.argument);
+        line("  const float v{} = rnnc_load({});", id, row(instruction.argument));
         break;
       case Kind::Scalar:
         line("  const float v{} = {};", id, scalar_text(instruction, phase));
         break;
       case Kind::Store:
-        line("  if (threadIdx.x == 0) rnnc_store(a{}, {});", instruction.argument,
+        line("  if (threadIdx.x == 0) rnnc_store({}, {});", row(instruction.argument),
              value(instruction.operands[0], phase));
         break;
       case Kind::Constant:
@@ -265,13 +277,23 @@ class RowEmitter : TextWriter {
     switch (instruction.kind) {
       case Kind::Load:
         if (ahead_) return;
-        line("      const float v{} = x{}.get(x);", id, instruction.argument);
+        if (many_) {
+          line("      const float v{} = rnnc_load({} + e);", id, row(instruction.argument));
+        } else {
+          line("      const float v{} = x{}.get(x);", id, instruction.argument);
+        }
         break;
       case Kind::Scalar:
         line("      const float v{} = {};", id, scalar_text(instruction, phase));
         break;
       case Kind::Store:
-        line("      o{}.set(x, {});", instruction.argument, value(instruction.operands[0], phase));
+        if (many_) {
+          line("      rnnc_store({} + e, {});", row(instruction.argument),
+               value(instruction.operands[0], phase));
+        } else {
+          line("      o{}.set(x, {});", instruction.argument,
+               value(instruction.operands[0], phase));
+        }
         break;
       case Kind::Reduce:
         line("      r{} = {}::join(r{}, {});", id, cuda_reduction_type(instruction.op), id,
@@ -299,6 +321,7 @@ class RowEmitter : TextWriter {
     if (!has_work) return;
     open_packets();
     for (const uint32_t id : ids) {
+      if (many_) break;  // each where it is needed
       const uint32_t i = kernel_.body[id].argument;
       if (!ahead_ && is_vector_load(id))
         line("    const t{} x{} = t{}::load(a{} + e);", i, i, i, i);
@@ -310,7 +333,7 @@ class RowEmitter : TextWriter {
     line("    }}");
     for (const uint32_t id : ids) {
       const uint32_t i = kernel_.body[id].argument;
-      if (kernel_.body[id].kind == Kind::Store) line("    o{}.store(a{} + e);", i, i);
+      if (kernel_.body[id].kind == Kind::Store && !many_) line("    o{}.store(a{} + e);", i, i);
     }
     line("  }}");
   }
@@ -352,8 +375,12 @@ class RowEmitter : TextWriter {
     line("    rnnc_wait_for_previous();");
     line("    return;");
     line("  }}");
-    std::string arrays;
+    std::string arrays = many_ ? "rows" : "";
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      if (many_) {
+        arrays += fmt::format(", p{}", i);
+        continue;
+      }
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, blockIdx.x);", array_type(i), i,
            array_type(i), i);
       arrays += fmt::format("{}a{}", i == 0 ? "" : ", ", i);
@@ -382,6 +409,7 @@ class RowEmitter : TextWriter {
   const CudaKernelShape shape_;
   const std::string name_;
   const KernelTraits& traits_;
+  const bool many_;                // arrays, whose rows have no variables
   std::vector<bool> loaded_;       // by argument
   std::vector<uint32_t> checked_;  // arguments that may lie anywhere, where packets matter
   int packet_ = 1;                 // elements

