@@ -42,6 +42,7 @@
 #include "passes/plan/reroll.h"
 #include "passes/plan/scans.h"
 #include "passes/plan/split_gemms.h"
+#include "passes/plan/split_kernels.h"
 #include "passes/plan/wavefront.h"
 #include "passes/schedule/epilogues.h"
 #include "passes/schedule/schedule.h"
@@ -216,13 +217,11 @@ struct Planned {
   std::optional<StepSeconds> apart;
 };
 
-/// Instructions of a step that a GPU's loop over all steps is made of, at most: a thread has all of
-/// its values, carried ones too, in registers. (A body of 2,500 took a minute to compile.)
-constexpr size_t kMostOfLoop = 1024;
-
+/// Whether it runs a kernel over all steps that would be taken apart as one of a step
+/// (passes/plan/split_kernels.h). Values of a loop are in registers: so many would not be.
 bool is_long_loop(const Plan& plan, const Launch& launch) {
   const auto* loop = std::get_if<LoopLaunch>(&launch);
-  return loop != nullptr && plan.kernels[loop->kernel].body.size() > kMostOfLoop;
+  return loop != nullptr && plan.kernels[loop->kernel].body.size() > kMostInstructions;
 }
 
 bool has_long_loops(const Plan& plan) {
@@ -234,7 +233,7 @@ bool has_long_loops(const Plan& plan) {
 
 /// Whether it still has some when its kernels have the loops that they can have.
 bool keeps_long_loops(Plan plan, const Machine& machine) {
-  if (machine.kind != Machine::Kind::Cuda || !has_long_loops(plan)) return false;
+  if (!has_long_loops(plan)) return false;
   run_reroll(plan, machine);
   return has_long_loops(plan);
 }
@@ -422,6 +421,11 @@ Status reroll(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
+Status split_kernels(Plan& plan) {
+  run_split_kernels(plan);
+  return {};
+}
+
 Status part_states(Plan& plan) {
   run_one_step(plan);
   return {};
@@ -487,6 +491,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"one-step", [&] { return part_states(plan); }, !several},
       // Behind all that looks at kernels, or takes them apart.
       {"reroll", [&] { return reroll(plan, options); }, passes.has(Pass::Reroll)},
+      // What is still long is several launches.
+      {"pieces", [&] { return split_kernels(plan); }, passes.has(Pass::Fuse)},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };

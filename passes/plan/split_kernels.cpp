@@ -1,0 +1,275 @@
+// 1. Cut the body into pieces of instructions that follow each other, each cut where the fewest
+//    values cross it.
+// 2. A value that crosses one has a column of its own, of the compute type, in a buffer of the
+//    launch. Constants, and loads of what the launch does not write, are made anew instead.
+// 3. Each piece is a launch in the place of the one that there was.
+// 4. Kernels that no launch runs any more go: pieces take their places.
+#include "passes/plan/split_kernels.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ir/plan/state_steps.h"
+#include "passes/lower/kernel_builder.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+/// Of a piece: of few more instructions than half of these, if few values cross the cut there.
+constexpr size_t kMostOfPiece = 512;
+constexpr size_t kMostArraysOfPiece = 192;
+
+class KernelSplitter {
+ public:
+  KernelSplitter(Plan& plan, const Stage& stage, const ElementwiseLaunch& launch)
+      : plan_(plan), stage_(stage), launch_(launch), kernel_(plan.kernels[launch.kernel]) {
+    const std::vector<Instruction>& body = kernel_.body;
+    for (const Instruction& instruction : body) {
+      if (instruction.kind == Kind::Store) written_.insert(buffer_of(instruction));
+    }
+    last_use_.assign(body.size(), 0);
+    for (uint32_t id = 0; id < body.size(); ++id) {
+      for (const uint32_t operand : body[id].operands) last_use_[operand] = id;
+    }
+  }
+
+  std::vector<Launch> split() {
+    find_cuts();
+    add_buffer();
+    std::vector<Launch> pieces;
+    for (size_t i = 0; i + 1 < cuts_.size(); ++i) pieces.push_back(piece(cuts_[i], cuts_[i + 1]));
+    return pieces;
+  }
+
+ private:
+  BufferId buffer_of(const Instruction& instruction) const {
+    return launch_.accesses[instruction.argument].buffer;
+  }
+
+  bool is_made_anew(const Instruction& instruction) const {
+    return instruction.kind == Kind::Constant ||
+           (instruction.kind == Kind::Load && !written_.contains(buffer_of(instruction)));
+  }
+
+  // ---- Step 1 ----
+
+  void find_cuts() {
+    const std::vector<Instruction>& body = kernel_.body;
+    std::vector<size_t> crossing(body.size() + 1, 0);  // by cut, in front of an instruction
+    std::vector<int64_t> change(body.size() + 2, 0);
+    for (uint32_t id = 0; id < body.size(); ++id) {
+      if (is_made_anew(body[id]) || last_use_[id] == 0) continue;
+      ++change[id + 1];
+      --change[last_use_[id] + 1];
+    }
+    int64_t count = 0;
+    for (size_t cut = 0; cut <= body.size(); ++cut) {
+      count += change[cut];
+      crossing[cut] = static_cast<size_t>(count);
+    }
+    cuts_ = {0};
+    while (body.size() - cuts_.back() > kMostOfPiece || arrays(cuts_.back()) < body.size()) {
+      const size_t begin = cuts_.back();
+      const size_t end = std::min({begin + kMostOfPiece, arrays(begin), body.size() - 1});
+      size_t best = end;
+      for (size_t cut = end; cut > begin + (end - begin) / 2; --cut) {
+        if (crossing[cut] < crossing[best]) best = cut;
+      }
+      cuts_.push_back(best);
+    }
+    cuts_.push_back(body.size());
+  }
+
+  /// The end of the longest piece from there on that has no more arrays than may be, but for what it
+  /// hands on.
+  size_t arrays(size_t begin) const {
+    std::set<uint32_t> taken;  // from earlier pieces
+    size_t own = 0;
+    for (size_t id = begin; id < kernel_.body.size(); ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      if (instruction.kind == Kind::Load || instruction.kind == Kind::Store) ++own;
+      for (const uint32_t operand : instruction.operands) {
+        if (operand < begin && kernel_.body[operand].kind != Kind::Constant) taken.insert(operand);
+      }
+      if (id > begin && own + taken.size() > kMostArraysOfPiece) return id;
+    }
+    return kernel_.body.size();
+  }
+
+  size_t piece_of(uint32_t id) const {
+    return static_cast<size_t>(std::ranges::upper_bound(cuts_, id) - cuts_.begin());
+  }
+
+  // ---- Step 2 ----
+
+  bool crosses(uint32_t id) const {
+    return !is_made_anew(kernel_.body[id]) && piece_of(last_use_[id]) > piece_of(id);
+  }
+
+  void add_buffer() {
+    columns_.assign(kernel_.body.size(), 0);
+    Buffer buffer;
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      if (!crosses(id)) continue;
+      columns_[id] = buffer.width;
+      buffer.width += kernel_.body[id].vector ? kernel_.length : 1;
+    }
+    buffer.name = kernel_.name;
+    buffer.dtype = compute_type(plan_.dtype);
+    buffer.extent = stage_.domain == Domain::Step ? Extent::Batch : Extent::Chunk;
+    if (buffer.extent == Extent::Chunk) {
+      buffer.sweep = stage_.sweep;
+      buffer.lag = stage_.lag;
+    }
+    width_ = buffer.width;
+    between_ = static_cast<BufferId>(plan_.buffers.size());
+    if (width_ > 0) plan_.buffers.push_back(std::move(buffer));
+  }
+
+  Access handed_on(uint32_t id) const { return {between_, 0, columns_[id], width_}; }
+
+  // ---- Step 3 ----
+
+  ElementwiseLaunch piece(size_t begin, size_t end) {
+    KernelBuilder builder(plan_, kernel_.length);
+    std::map<uint32_t, uint32_t> made;  // by instruction of the whole
+    const auto make = [&](uint32_t id) {
+      const auto found = made.find(id);
+      return found != made.end() ? found->second : made[id] = operand(id, builder);
+    };
+    for (uint32_t id = static_cast<uint32_t>(begin); id < end; ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      switch (instruction.kind) {
+        case Kind::Constant:
+          break;  // where it is needed
+        case Kind::Load:
+          if (!is_made_anew(instruction)) made[id] = load(instruction, builder);
+          break;
+        case Kind::Scalar: {
+          std::vector<uint32_t> operands;
+          std::ranges::transform(instruction.operands, std::back_inserter(operands), make);
+          made[id] = builder.scalar(instruction.op, std::move(operands));
+          break;
+        }
+        case Kind::Reduce:
+          made[id] = builder.reduce(instruction.op, make(instruction.operands[0]));
+          break;
+        case Kind::Store:
+          builder.store(launch_.accesses[instruction.argument],
+                        kernel_.arguments[instruction.argument].vector,
+                        make(instruction.operands[0]));
+          break;
+        case Kind::Carried:
+        case Kind::Last:
+          RNNC_CHECK(false, "kernels with loops stay as they are");
+      }
+      if (instruction.kind != Kind::Store && crosses(id)) {
+        builder.store(handed_on(id), instruction.vector, made.at(id));
+      }
+    }
+    return builder.finish(launch_.once_rows);
+  }
+
+  /// What an earlier piece, or none, has.
+  uint32_t operand(uint32_t id, KernelBuilder& builder) const {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.kind == Kind::Constant) return builder.constant(instruction.value);
+    if (is_made_anew(instruction)) return load(instruction, builder);
+    return builder.load(handed_on(id), instruction.vector);
+  }
+
+  uint32_t load(const Instruction& instruction, KernelBuilder& builder) const {
+    return builder.load(launch_.accesses[instruction.argument],
+                        kernel_.arguments[instruction.argument].vector);
+  }
+
+  Plan& plan_;
+  const Stage& stage_;
+  const ElementwiseLaunch launch_;
+  const Kernel kernel_;
+  std::set<BufferId> written_;
+  std::vector<uint32_t> last_use_;  // by instruction
+  std::vector<size_t> cuts_;        // where pieces begin, and the end of the last one
+  std::vector<int64_t> columns_;    // by instruction that crosses a cut
+  BufferId between_ = kNoBuffer;
+  int64_t width_ = 0;
+};
+
+bool is_too_long(const Plan& plan, const ElementwiseLaunch& launch) {
+  const Kernel& kernel = plan.kernels[launch.kernel];
+  return kernel.loops.empty() &&
+         (kernel.body.size() > kMostInstructions || kernel.arguments.size() > kMostArguments);
+}
+
+// ---- Step 4 ----
+
+/// By kernel: whether a launch runs it.
+std::vector<bool> kernels_in_use(const Plan& plan) {
+  std::vector<bool> used(plan.kernels.size(), false);
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      std::visit(
+          [&](const auto& one) {
+            if constexpr (requires { one.kernel; }) used[one.kernel] = true;
+            if constexpr (requires { one.phases; }) {
+              for (const FusedLaunch& phase : one.phases) used[phase.kernel] = true;
+            }
+          },
+          launch);
+    }
+  }
+  for (const StatePlan& state : plan.states) {
+    for (const auto member : kStateLaunches) {
+      const ElementwiseLaunch& launch = state.*member;
+      if (!launch.accesses.empty()) used[launch.kernel] = true;
+    }
+  }
+  return used;
+}
+
+/// The last kernel, a piece, becomes `kernel`.
+void put_last_at(Plan& plan, uint32_t kernel) {
+  const auto last = static_cast<uint32_t>(plan.kernels.size() - 1);
+  std::swap(plan.kernels[last].name, plan.kernels[kernel].name);
+  plan.kernels[kernel] = std::move(plan.kernels[last]);
+  plan.kernels.pop_back();
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
+      auto* piece = std::get_if<ElementwiseLaunch>(&launch);
+      if (piece != nullptr && piece->kernel == last) piece->kernel = kernel;
+    }
+  }
+}
+
+}  // namespace
+
+bool run_split_kernels(Plan& plan) {
+  std::set<uint32_t> split;
+  for (Stage& stage : plan.stages) {
+    if (!is_of_sweeps(stage.domain)) continue;
+    std::vector<Launch> launches;
+    for (Launch& launch : stage.launches) {
+      const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
+      if (elementwise == nullptr || !is_too_long(plan, *elementwise)) {
+        launches.push_back(std::move(launch));
+        continue;
+      }
+      split.insert(elementwise->kernel);
+      std::ranges::move(KernelSplitter(plan, stage, *elementwise).split(),
+                        std::back_inserter(launches));
+    }
+    stage.launches = std::move(launches);
+  }
+  const std::vector<bool> used = kernels_in_use(plan);
+  for (const uint32_t kernel : split) {
+    if (!used[kernel]) put_last_at(plan, kernel);
+  }
+  return !split.empty();
+}
+
+}  // namespace rnnc
