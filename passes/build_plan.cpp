@@ -238,6 +238,16 @@ bool keeps_long_loops(Plan plan, const Machine& machine) {
   return has_long_loops(plan);
 }
 
+void explain_steps(Plan& plan) {
+  for (Stage& stage : plan.stages) {
+    const bool is_alone = stage.recurrence == RecurrenceClass::Linear ||
+                          stage.recurrence == RecurrenceClass::Elementwise;
+    if (!is_alone) continue;
+    stage.reason += fmt::format("; a loop over all steps would be of more than {} instructions",
+                                kMostInstructions);
+  }
+}
+
 /// Takes the pass `loop` out of the options where it would make loops that are too long.
 Status schedule(const Graph& graph, PlanOptions& options, Planned& planned) {
   Result<Plan> fused = make_plan(graph, options, first_passes(options));
@@ -246,6 +256,7 @@ Status schedule(const Graph& graph, PlanOptions& options, Planned& planned) {
     options.passes = options.passes.without(Pass::Loop);
     fused = make_plan(graph, options, first_passes(options));
     if (!fused) return tl::unexpected(fused.error());
+    explain_steps(*fused);
   }
   planned.plan = *std::move(fused);
   if (options.machine.kind != Machine::Kind::Cuda || !has_fused_steps(planned.plan)) return {};

@@ -25,7 +25,7 @@ constexpr uint64_t kBytesAhead = 256;
 constexpr uint64_t kLeastDepth = 4;
 constexpr uint64_t kGreatestDepth = 64;
 /// Instructions of a step that is not copied.
-constexpr size_t kLongBody = 256;
+constexpr size_t kLongStep = 256;
 
 class LoopEmitter : TextWriter {
  public:
@@ -48,7 +48,7 @@ class LoopEmitter : TextWriter {
     }
     depth_ = std::clamp(std::bit_ceil(kBytesAhead / std::max<uint64_t>(bytes, 1)), kLeastDepth,
                         kGreatestDepth);
-    if (kernel.body.size() > kLongBody) depth_ = 1;
+    if (kernel.body.size() > kLongStep) depth_ = 1;
   }
 
   std::string emit() {
