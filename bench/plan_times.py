@@ -1,9 +1,10 @@
 """How long plans of long steps take, of both halves and on both kinds of devices, without a GPU.
 
-    python3 bench/plan_times.py --rnnc PATH [--only "64 layers"] [--rounds 5]
+    python3 bench/plan_times.py --rnnc PATH [--only "64 layers"] [--rounds 5] [--compiled]
 
 Whole commands of `rnnc emit --as plan`: the processor's time from the start of the process on, the
-least of all rounds, because planning is one thread's work. JSON.
+least of all rounds, because planning is one thread's work. With --compiled what a plan's code takes,
+too, for the CPU and for sm_90: all threads' time. JSON.
 """
 
 import argparse
@@ -26,6 +27,7 @@ PLANS = {
     "GPU": {"device": "cuda"},
     "GPU, backward": {"device": "cuda", "backward": True},
 }
+COMPILED = {"cpu": "asm", "cuda": "cubin"}
 
 
 def processor_seconds(command):
@@ -41,7 +43,8 @@ def measure(arguments, name):
     words, dims = CASES[name]
     row = {"name": name}
     for plan, options in PLANS.items():
-        options = {"as": "plan", "output": "/dev/null"} | options
+        form = COMPILED[options["device"]] if arguments.compiled else "plan"
+        options = {"as": form, "output": "/dev/null"} | options
         command = rnnc_command(arguments.rnnc, ["emit", *words], dims, options)
         row[plan] = min(processor_seconds(command) for _ in range(arguments.rounds))
     return row
@@ -52,6 +55,7 @@ def main():
     parser.add_argument("--rnnc", default="build/default/tools/rnnc", help="the program rnnc")
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="NAME")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compiled", action="store_true", help="with their machine code")
     add_output_argument(parser, "plan_times.json")
     arguments = parser.parse_args()
     print(f"{'ms':18}" + "".join(f"{plan:>15}" for plan in PLANS))

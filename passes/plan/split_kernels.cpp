@@ -248,6 +248,11 @@ void put_last_at(Plan& plan, uint32_t kernel) {
 
 }  // namespace
 
+bool is_too_long(const Kernel& kernel) {
+  return kernel.loops.empty() &&
+         (kernel.body.size() > kMostInstructions || kernel.arguments.size() > kMostArguments);
+}
+
 bool run_split_kernels(Plan& plan) {
   std::set<uint32_t> split;
   for (Stage& stage : plan.stages) {
@@ -255,7 +260,7 @@ bool run_split_kernels(Plan& plan) {
     std::vector<Launch> launches;
     for (Launch& launch : stage.launches) {
       const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
-      if (elementwise == nullptr || !is_too_long(plan, *elementwise)) {
+      if (elementwise == nullptr || !is_too_long(plan.kernels[elementwise->kernel])) {
         launches.push_back(std::move(launch));
         continue;
       }

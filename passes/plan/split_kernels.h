@@ -14,10 +14,12 @@
 
 namespace rnnc {
 
-/// Instructions and arguments of a kernel that stays as it is. What takes a compiler seconds grows
+/// Instructions and arguments of a kernel that stays as it is, as those with loops do. What takes a compiler seconds grows
 /// faster than kernels do: 10,000 operations in one took LLVM three minutes.
 inline constexpr size_t kMostInstructions = 1024;
 inline constexpr size_t kMostArguments = 256;
+
+bool is_too_long(const Kernel& kernel);
 
 /// Of elementwise launches of Step and Sequence stages whose kernels have no loops. `plan` has its
 /// lags, and no offsets yet. True if it has changed.
