@@ -200,12 +200,6 @@ class KernelSplitter {
   int64_t width_ = 0;
 };
 
-bool is_too_long(const Plan& plan, const ElementwiseLaunch& launch) {
-  const Kernel& kernel = plan.kernels[launch.kernel];
-  return kernel.loops.empty() &&
-         (kernel.body.size() > kMostInstructions || kernel.arguments.size() > kMostArguments);
-}
-
 // ---- Step 4 ----
 
 /// By kernel: whether a launch runs it.
