@@ -97,6 +97,7 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
                                                             "after wavefront: nothing new",
                                                             "after carries: nothing new",
                                                             "after reroll: nothing new",
+                                                            "after pieces: nothing new",
                                                             "after reuse:"}));
 }
 
