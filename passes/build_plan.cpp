@@ -221,7 +221,7 @@ struct Planned {
 /// (passes/plan/split_kernels.h). Values of a loop are in registers: so many would not be.
 bool is_long_loop(const Plan& plan, const Launch& launch) {
   const auto* loop = std::get_if<LoopLaunch>(&launch);
-  return loop != nullptr && is_too_long(plan.kernels[loop->kernel]);
+  return loop != nullptr && plan.kernels[loop->kernel].body.size() > kMostInstructions;
 }
 
 bool has_long_loops(const Plan& plan) {
@@ -243,9 +243,8 @@ void explain_steps(Plan& plan) {
     const bool is_alone = stage.recurrence == RecurrenceClass::Linear ||
                           stage.recurrence == RecurrenceClass::Elementwise;
     if (!is_alone) continue;
-    stage.reason +=
-        fmt::format("; a loop over all steps would be of more than {} instructions or {} arrays",
-                    kMostInstructions, kMostArguments);
+    stage.reason += fmt::format("; a loop over all steps would be of more than {} instructions",
+                                kMostInstructions);
   }
 }
 

@@ -240,12 +240,12 @@ void put_last_at(Plan& plan, uint32_t kernel) {
   }
 }
 
-}  // namespace
-
 bool is_too_long(const Kernel& kernel) {
   return kernel.loops.empty() &&
          (kernel.body.size() > kMostInstructions || kernel.arguments.size() > kMostArguments);
 }
+
+}  // namespace
 
 bool run_split_kernels(Plan& plan) {
   std::set<uint32_t> split;
