@@ -63,7 +63,8 @@ def main():
     for name in arguments.only:
         rows.append(measure(arguments, name))
         print(f"{name:18}" + "".join(f"{rows[-1][plan] * 1e3:15.0f}" for plan in PLANS), flush=True)
-    write_result(arguments.json, {"how": "rnnc emit --as plan", "rows": rows})
+    forms = "asm, cubin" if arguments.compiled else "plan"
+    write_result(arguments.json, {"how": f"rnnc emit --as {forms}", "rows": rows})
 
 
 if __name__ == "__main__":

@@ -243,8 +243,9 @@ void explain_steps(Plan& plan) {
     const bool is_alone = stage.recurrence == RecurrenceClass::Linear ||
                           stage.recurrence == RecurrenceClass::Elementwise;
     if (!is_alone) continue;
-    stage.reason += fmt::format("; a loop over all steps would be of more than {} instructions",
-                                kMostInstructions);
+    stage.reason += fmt::format(
+        "; not a loop over all steps, as one of the plan's would be of more than {} instructions",
+        kMostInstructions);
   }
 }
 

@@ -3,7 +3,7 @@
 // 2. A value that crosses one has a column of its own, of the compute type, in a buffer of the
 //    launch. Constants, and loads of what the launch does not write, are made anew instead.
 // 3. Each piece is a launch in the place of the one that there was.
-// 4. Kernels that no launch runs any more go: pieces take their places.
+// 4. Kernels that no launch runs any more go.
 #include "passes/plan/split_kernels.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Of a piece: of few more instructions than half of these, if few values cross the cut there.
+/// Of a piece, which may be half as long where fewer values cross the cut.
 constexpr size_t kMostOfPiece = 512;
 constexpr size_t kMostArraysOfPiece = 192;
 
@@ -119,7 +119,7 @@ class KernelSplitter {
       columns_[id] = buffer.width;
       buffer.width += kernel_.body[id].vector ? kernel_.length : 1;
     }
-    buffer.name = kernel_.name;
+    buffer.name = kernel_.name + "@pieces";
     buffer.dtype = compute_type(plan_.dtype);
     buffer.extent = stage_.domain == Domain::Step ? Extent::Batch : Extent::Chunk;
     if (buffer.extent == Extent::Chunk) {
@@ -202,42 +202,41 @@ class KernelSplitter {
 
 // ---- Step 4 ----
 
-/// By kernel: whether a launch runs it.
-std::vector<bool> kernels_in_use(const Plan& plan) {
-  std::vector<bool> used(plan.kernels.size(), false);
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
+/// All places where the plan says which kernel a launch runs.
+template <typename Visit>
+void for_each_kernel_of(Plan& plan, const Visit& visit) {
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
       std::visit(
-          [&](const auto& one) {
-            if constexpr (requires { one.kernel; }) used[one.kernel] = true;
+          [&](auto& one) {
+            if constexpr (requires { one.kernel; }) visit(one.kernel);
             if constexpr (requires { one.phases; }) {
-              for (const FusedLaunch& phase : one.phases) used[phase.kernel] = true;
+              for (FusedLaunch& phase : one.phases) visit(phase.kernel);
             }
           },
           launch);
     }
   }
-  for (const StatePlan& state : plan.states) {
+  for (StatePlan& state : plan.states) {
     for (const auto member : kStateLaunches) {
-      const ElementwiseLaunch& launch = state.*member;
-      if (!launch.accesses.empty()) used[launch.kernel] = true;
+      ElementwiseLaunch& launch = state.*member;
+      if (!launch.accesses.empty()) visit(launch.kernel);
     }
   }
-  return used;
 }
 
-/// The last kernel, a piece, becomes `kernel`.
-void put_last_at(Plan& plan, uint32_t kernel) {
-  const auto last = static_cast<uint32_t>(plan.kernels.size() - 1);
-  std::swap(plan.kernels[last].name, plan.kernels[kernel].name);
-  plan.kernels[kernel] = std::move(plan.kernels[last]);
-  plan.kernels.pop_back();
-  for (Stage& stage : plan.stages) {
-    for (Launch& launch : stage.launches) {
-      auto* piece = std::get_if<ElementwiseLaunch>(&launch);
-      if (piece != nullptr && piece->kernel == last) piece->kernel = kernel;
-    }
+/// Of these, those that no launch runs go; others keep their order.
+void drop_unused(Plan& plan, const std::set<uint32_t>& kernels) {
+  std::vector<bool> used(plan.kernels.size(), false);
+  for_each_kernel_of(plan, [&](uint32_t kernel) { used[kernel] = true; });
+  std::vector<uint32_t> renamed;
+  std::vector<Kernel> rest;
+  for (uint32_t i = 0; i < plan.kernels.size(); ++i) {
+    renamed.push_back(static_cast<uint32_t>(rest.size()));
+    if (used[i] || !kernels.contains(i)) rest.push_back(std::move(plan.kernels[i]));
   }
+  plan.kernels = std::move(rest);
+  for_each_kernel_of(plan, [&](uint32_t& kernel) { kernel = renamed[kernel]; });
 }
 
 bool is_too_long(const Kernel& kernel) {
@@ -264,10 +263,7 @@ bool run_split_kernels(Plan& plan) {
     }
     stage.launches = std::move(launches);
   }
-  const std::vector<bool> used = kernels_in_use(plan);
-  for (const uint32_t kernel : split) {
-    if (!used[kernel]) put_last_at(plan, kernel);
-  }
+  if (!split.empty()) drop_unused(plan, split);
   return !split.empty();
 }
 

@@ -14,8 +14,8 @@
 
 namespace rnnc {
 
-/// Instructions and arguments of a kernel that stays as it is, as those with loops do. What takes a compiler seconds grows
-/// faster than kernels do: 10,000 operations in one took LLVM three minutes.
+/// Instructions and arguments of a kernel that stays as it is. A compiler's time grows faster than
+/// its kernels do: 10,000 operations in one took LLVM three minutes.
 inline constexpr size_t kMostInstructions = 1024;
 inline constexpr size_t kMostArguments = 256;
 
