@@ -45,6 +45,9 @@ constexpr int64_t kMostInputsOfPairs = 2;
 // and 458, minLSTM 360 and 357, QRNN 340 and 335.)
 constexpr int64_t kLeastArraysOfPairs = 6;
 constexpr size_t kMostCarriesOfPairs = 3;
+// A thread's steps are written out, some of each several times. So many instructions of the kernel
+// compile in a few seconds, sixteen times as many in more than a minute.
+constexpr int64_t kMostCode = 2048;
 // So many tiles side by side are on their way at once. Of their channels' each, those of a group
 // wait for the first at the same time, but compose the maps between.
 constexpr int64_t kTilesAtOnce = 256;
@@ -255,6 +258,8 @@ class ScanMaker {
     const int64_t most = few ? kMostWordsOfFew : scan.items > 1 ? kMostWordsOfPairs : kMostWords;
     const int64_t words = words_of_step(scan, kept);
     while (scan.steps_of_warp > 4 && scan.steps_of_warp * words > most) scan.steps_of_warp /= 2;
+    const int64_t code = scan.items * std::ssize(plan_.kernels[scan.kernel].body);
+    while (scan.steps_of_warp > 1 && scan.steps_of_warp * code > kMostCode) scan.steps_of_warp /= 2;
     const int64_t of_channels = ceil_div(channels, 32 * scan.items);
     scan.group = std::clamp<int64_t>(kTilesAtOnce / of_channels, 1, kMostGroup);
   }

@@ -54,6 +54,14 @@ INSTANTIATE_TEST_SUITE_P(Cells, GpuScans,
                          testing::Values("Gate", "Rotation", "Cascade", "Late", "Running", "Sums"),
                          [](const auto& name) { return name.param; });
 
+/// Two steps of a thread.
+TEST(GpuScanSteps, AreFewWhereTheyAreLong) {
+  for (const int64_t size : {33, 64}) {
+    check_run(loop_cell("Deep", size), options_of(DType::f32, 130),
+              random_sequences(300, 2, {.lengths = true}, true, 1), 3e-5);
+  }
+}
+
 /// What the program leaves of these numbers, and that it scans.
 std::vector<std::vector<std::byte>> run(const Graph& graph, Strategy strategy,
                                         const InterpreterArgs& args, InterpreterResult* result) {

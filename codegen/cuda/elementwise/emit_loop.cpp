@@ -20,10 +20,17 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Bytes per thread that are on their way: 32768 threads then keep an H200's memory busy.
+/// Of registers that a thread has for what is on its way: 32768 threads then keep an H200's memory
+/// busy.
 constexpr uint64_t kBytesAhead = 256;
+constexpr uint64_t kBytesOfRegister = 4;
 constexpr uint64_t kLeastDepth = 4;
 constexpr uint64_t kGreatestDepth = 64;
+/// Machine instructions of `depth` steps, roughly: more are not in a multiprocessor's instruction
+/// caches, and are fetched anew each time.
+constexpr uint64_t kMostCode = 1280;
+constexpr int kCodeOfLoad = 2;
+constexpr int kCodeOfStore = 3;
 /// Instructions of a step that is not copied.
 constexpr size_t kLongStep = 256;
 
@@ -44,10 +51,12 @@ class LoopEmitter : TextWriter {
     for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
       if (!is_queued(i)) continue;
       queued_.push_back(i);
-      bytes += size_of(kernel.arguments[i].dtype) * static_cast<uint64_t>(items(i));
+      const uint64_t packet = size_of(kernel.arguments[i].dtype) * static_cast<uint64_t>(items(i));
+      bytes += std::max<uint64_t>(packet, kBytesOfRegister);
     }
     depth_ = std::clamp(std::bit_ceil(kBytesAhead / std::max<uint64_t>(bytes, 1)), kLeastDepth,
                         kGreatestDepth);
+    while (depth_ > kLeastDepth && depth_ * code_of_step() > kMostCode) depth_ /= 2;
     if (kernel.body.size() > kLongStep) depth_ = 1;
   }
 
@@ -69,6 +78,17 @@ class LoopEmitter : TextWriter {
     return !argument(index).written && !carried_[index] && !traits_.invariant[index];
   }
   int items(uint32_t index) const { return argument(index).vector ? traits_.items : 1; }
+
+  uint64_t code_of_step() const {
+    int code = 0;
+    for (const Instruction& instruction : kernel_.body) {
+      if (instruction.kind == Kind::Load && is_queued(instruction.argument)) code += kCodeOfLoad;
+      if (instruction.kind == Kind::Store && !carried_[instruction.argument]) code += kCodeOfStore;
+      if (instruction.kind != Kind::Scalar) continue;
+      code += info(instruction.op).flops + info(instruction.op).specials;
+    }
+    return static_cast<uint64_t>(code * traits_.items);
+  }
 
   std::string parameters(std::string_view reference) const {
     return fmt::format("const rnnc_rows{} rows, int steps{}", reference,

@@ -15,6 +15,7 @@
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
+#include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
@@ -252,6 +253,16 @@ TEST(ScanPlans, HaveTilesByTheirChannels) {
   EXPECT_EQ(tiles("Gate", 512, 8), (Tile{8, 8, 2, 4}));
   EXPECT_EQ(tiles("Rotation", 1536, 8), (Tile{8, 16, 1, 1}));
   EXPECT_EQ(tiles("Late", 2, 1), (Tile{8, 16, 1, 16}));
+}
+
+TEST(ScanPlans, HaveShortTilesOfLongSteps) {
+  const Result<Plan> plan = build_plan(
+      loop_cell("Deep", 64),
+      {.batch = 1, .max_steps = 4096, .machine = h200_machine(), .strategy = Strategy::Scan});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto& scan = std::get<ScanLaunch>(plan->stages.back().launches[0]);
+  EXPECT_GT(plan->kernels[scan.kernel].body.size(), 600u);
+  EXPECT_EQ(scan.steps_of_warp * scan.items, 2);
 }
 
 TEST(ScanPlans, AreTakenWhereSequencesAreLongAndChannelsFew) {

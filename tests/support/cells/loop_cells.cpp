@@ -26,6 +26,13 @@ cell Rotation[H](p: [H], n: [H]) -> (u, v) {
   u[t] = c * u[t-1] - s * v[t-1] + n[t]
   v[t] = s * u[t-1] + c * v[t-1] + p[t]
 }
+cell Deep[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  param a: [H]
+  u = n[t]
+  for i in 0..200 { u = tanh(a * u) + p[t] }
+  h[t] = tanh(u) * h[t-1] + n[t]
+}
 cell Cascade[H](p: [H], n: [H]) -> (h, y) {
   state v, h: [H]
   v[t] = 0.9 * v[t-1] + n[t]
