@@ -2,8 +2,15 @@
 // GPU; types and sizes take turns. What they compute is tested in tests/gpu.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <regex>
+#include <string>
+
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/elementwise/loop_kernels.h"
+#include "frontend/unit.h"
+#include "passes/build_plan.h"
 #include "tests/cuda/fused_plans.h"
 #include "tests/cuda/modules.h"
 
@@ -65,6 +72,31 @@ TEST(CudaLoopKernels, StepInRegistersWithLoadsAhead) {
   const Result<std::string> source = emit_cuda(plan);
   ASSERT_TRUE(source.has_value());
   EXPECT_EQ(source->find("k0("), std::string::npos);
+}
+
+/// How many steps are on their way, in a loop with so many hyperbolic tangents a step.
+int64_t depth_of(int turns) {
+  Unit unit("deep.rnn", fmt::format("cell Deep[H](p: [H]) -> h {{\nstate h: [H]\nu = h[t-1]\n"
+                                    "for i in 0..{} {{ u = tanh(u) + p[t] }}\nh[t] = u\n}}\n",
+                                    turns));
+  std::optional<Graph> graph = unit.lower("Deep", {{"H", 40}});
+  RNNC_CHECK(graph.has_value(), "{}", unit.render());
+  graph->bind({{"H", 40}});
+  const Result<Plan> plan =
+      build_plan(*graph, {.max_steps = 64, .machine = h200_machine(), .strategy = Strategy::Loop});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  const std::string code = loop_module(*plan).source;
+  std::smatch queue;
+  RNNC_CHECK(std::regex_search(code, queue, std::regex(R"(t\d+ q\d+\[(\d+)\];)")), "{}", code);
+  return std::stoll(queue[1]);
+}
+
+TEST(CudaLoopKernels, CopyLongStepsFewTimes) {
+  EXPECT_EQ(depth_of(1), 64);
+  EXPECT_EQ(depth_of(5), 16);
+  EXPECT_EQ(depth_of(20), 4);
+  EXPECT_EQ(depth_of(100), 4);
+  EXPECT_EQ(depth_of(150), 1);
 }
 
 TEST(CudaLoopKernels, LaunchesThatDifferInPlacesShareOne) {
