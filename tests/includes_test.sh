@@ -84,7 +84,7 @@ may_include runtime ir frontend passes codegen runtime
 may_include examples ir frontend runtime examples
 in_order ir base graph plan,plan/launches persistent
 in_order frontend syntax elaborate .
-in_order passes options solver affine graph gradient schedule lower tile cost plan memory persistent .
+in_order passes options solver affine graph gradient schedule lower tile cost plan reroll memory persistent .
 in_order codegen/cuda device elementwise fused persistent nvrtc .
 in_order runtime base arrays weights backend program cpu cuda explain,debug capi
 in_order tools cmake lsp . serve,completion commands

@@ -1,5 +1,5 @@
 /// Residuals that turns of a loop have given go from the forward half to the backward one as one
-/// array, so that what is behind them can be a loop again (passes/plan/reroll.h).
+/// array, so that what is behind them can be a loop again (passes/reroll/reroll.h).
 ///
 ///     output saved@7 = %7 : [V]
 ///     output saved@12 = %12 : [V]    →    %40 = stack %7, %12, … : [64, V]

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/plan/reroll.h"
+#include "passes/reroll/reroll.h"
 
 namespace rnnc::explain {
 

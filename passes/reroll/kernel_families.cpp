@@ -6,14 +6,14 @@
 // 3. Cut kinds of instructions into families, so that each takes whole ones.
 // 4. What is in a family that is short, or taken by what is in none, stands alone, and what it is
 //    taken by has another place: again from 2, until all families hold.
-#include "passes/plan/kernel_families.h"
+#include "passes/reroll/kernel_families.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "passes/plan/chain_links.h"
+#include "passes/reroll/chain_links.h"
 
 namespace rnnc {
 namespace {

@@ -1,6 +1,6 @@
 // What loops over arrays were unrolled to is loops again, whose code does not grow with the arrays,
 // and computes what the interpreter does.
-#include "passes/plan/reroll.h"
+#include "passes/reroll/reroll.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/passes/cases.h"
-#include "tests/passes/plan/kernel_counts.h"
+#include "tests/passes/reroll/kernel_counts.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "passes/plan/kernel_families.h"
+#include "passes/reroll/kernel_families.h"
 
 namespace rnnc {
 

@@ -9,7 +9,7 @@
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
-#include "tests/passes/plan/kernel_counts.h"
+#include "tests/passes/reroll/kernel_counts.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/gradients/half_check.h"
 

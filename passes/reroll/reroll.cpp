@@ -1,10 +1,10 @@
 // 1. Take kernels that are long, and that only elementwise launches and loops of stages run, on a
 //    CPU fused ones too, each on buffers that lie to each other as those of the others do.
-// 2. Find the families of each (passes/plan/kernel_families.h), and make loops of them
-//    (passes/plan/rerolled_kernel.h), and of what is alike in these loops around them
-//    (passes/plan/loop_nests.h), if that leaves few instructions.
+// 2. Find the families of each (passes/reroll/kernel_families.h), and make loops of them
+//    (passes/reroll/rerolled_kernel.h), and of what is alike in these loops around them
+//    (passes/reroll/loop_nests.h), if that leaves few instructions.
 // 3. Give the launches the accesses and carries that are left.
-#include "passes/plan/reroll.h"
+#include "passes/reroll/reroll.h"
 
 #include <algorithm>
 #include <map>
@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "ir/plan/kernel_facts.h"
-#include "passes/plan/array_buffers.h"
-#include "passes/plan/loop_nests.h"
+#include "passes/reroll/array_buffers.h"
+#include "passes/reroll/loop_nests.h"
 
 namespace rnnc {
 namespace {

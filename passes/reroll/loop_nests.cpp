@@ -1,12 +1,12 @@
-// 1. Fold the loops (passes/plan/folded_kernel.h), so that each of their instructions is one.
+// 1. Fold the loops (passes/reroll/folded_kernel.h), so that each of their instructions is one.
 // 2. Find the families of that, whose positions are whole arrays where instructions are, and make
 //    loops of them.
 // 3. Unfold the loops in what is left, in loops and outside.
-#include "passes/plan/loop_nests.h"
+#include "passes/reroll/loop_nests.h"
 
 #include <utility>
 
-#include "passes/plan/folded_kernel.h"
+#include "passes/reroll/folded_kernel.h"
 
 namespace rnnc {
 

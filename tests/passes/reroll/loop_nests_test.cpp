@@ -1,6 +1,6 @@
 // Loops in loops stay loops in loops, in both halves: code grows with the turns of neither, and
 // computes what the interpreter does.
-#include "passes/plan/loop_nests.h"
+#include "passes/reroll/loop_nests.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/passes/cases.h"
-#include "tests/passes/plan/kernel_counts.h"
+#include "tests/passes/reroll/kernel_counts.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"

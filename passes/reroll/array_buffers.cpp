@@ -1,12 +1,12 @@
 // 1. Find the buffers that may be moved: temporaries that launches of kernels alone touch, of which
 //    one stores the whole.
 // 2. Launch by launch, in order, so that what earlier ones have put together later ones load: find
-//    the families of its kernel (passes/plan/kernel_families.h) as if buffers of one form were
+//    the families of its kernel (passes/reroll/kernel_families.h) as if buffers of one form were
 //    arrays, and make one buffer of what each stores.
 //    What lies side by side in the operand of a sum over steps already is put in that order.
 //    Then likewise of such buffers, and of others, which loops around loops store.
 // 3. Take the buffers away that nothing touches any more.
-#include "passes/plan/array_buffers.h"
+#include "passes/reroll/array_buffers.h"
 
 #include <algorithm>
 #include <iterator>
@@ -17,8 +17,8 @@
 
 #include "ir/plan/plan_accesses.h"
 #include "passes/lower/unused_buffers.h"
-#include "passes/plan/folded_kernel.h"
-#include "passes/plan/loop_nests.h"
+#include "passes/reroll/folded_kernel.h"
+#include "passes/reroll/loop_nests.h"
 
 namespace rnnc {
 namespace {

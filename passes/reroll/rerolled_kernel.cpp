@@ -4,7 +4,7 @@
 //    need not be kept. What is stored waits for all that is loaded from there.
 // 3. Write zone by zone what is alone, and then a loop for all families of a count and direction;
 //    behind all, the stores that are in none.
-#include "passes/plan/rerolled_kernel.h"
+#include "passes/reroll/rerolled_kernel.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 // 2. Let what loops compute wait for the first loop that takes it, and stores for all that is
 //    loaded from there, as rerolled_kernel.cpp does.
 // 3. Write zone by zone what is no array, and then a loop for all of some turns; behind all, stores.
-#include "passes/plan/folded_kernel.h"
+#include "passes/reroll/folded_kernel.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "passes/plan/chain_links.h"
+#include "passes/reroll/chain_links.h"
 
 #include <limits>
 

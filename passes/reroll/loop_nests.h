@@ -15,7 +15,7 @@
 
 #include <optional>
 
-#include "passes/plan/rerolled_kernel.h"
+#include "passes/reroll/rerolled_kernel.h"
 
 namespace rnnc {
 
