@@ -126,7 +126,7 @@ const std::string& headers() {
 
 std::string compiler_options() {
   return fmt::format(
-      "-shared -nostdlib -fPIC -std=gnu++17 -O1 -w -fvisibility=hidden -fno-exceptions -fno-rtti "
+      "-shared -nostdlib -fPIC -std=gnu++17 -Og -w -fvisibility=hidden -fno-exceptions -fno-rtti "
       "-fno-threadsafe-statics -fno-strict-aliasing -ffp-contract=off -I'{}'",
       kSources.string());
 }
