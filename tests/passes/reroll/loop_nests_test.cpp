@@ -13,7 +13,7 @@
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/passes/cases.h"
-#include "tests/passes/reroll/kernel_counts.h"
+#include "tests/passes/reroll/rerolled_plans.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
@@ -68,18 +68,6 @@ Graph graph_of(const NestCell& cell, int64_t outer, int64_t inner) {
   return graph;
 }
 
-Plan plan_of(const Graph& graph, const Machine& machine, PassSet passes = PassSet::all(),
-             int64_t chunk = 0) {
-  Result<Plan> plan = build_plan(graph, {.dtype = DType::f32,
-                                         .batch = 2,
-                                         .max_steps = 50,
-                                         .chunk = chunk,
-                                         .passes = passes,
-                                         .machine = machine});
-  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
-  return *std::move(plan);
-}
-
 size_t nests(const Plan& plan) {
   size_t count = 0;
   for (const Kernel& kernel : plan.kernels) {
@@ -92,8 +80,8 @@ class LoopNests : public testing::TestWithParam<NestCell> {};
 
 TEST_P(LoopNests, CodeGrowsWithTheTurnsOfNoLoop) {
   for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
-    const Plan few = plan_of(graph_of(GetParam(), 16, 24), machine);
-    const Plan many = plan_of(graph_of(GetParam(), 20, 32), machine);
+    const Plan few = rerolled_plan(graph_of(GetParam(), 16, 24), machine);
+    const Plan many = rerolled_plan(graph_of(GetParam(), 20, 32), machine);
     EXPECT_GE(nests(few), 1u) << to_string(few);
     EXPECT_EQ(nests(few), nests(many));
     EXPECT_EQ(instructions(few), instructions(many));
@@ -102,38 +90,13 @@ TEST_P(LoopNests, CodeGrowsWithTheTurnsOfNoLoop) {
 
 TEST_P(LoopNests, ComputesTheSame) {
   for (const auto& [outer, inner] : {std::pair<int64_t, int64_t>{6, 16}, {20, 20}}) {
-    const Graph graph = graph_of(GetParam(), outer, inner);
-    for (const int64_t chunk : {1, 3, 50}) {
-      const InterpreterArgs args = random_args(graph, 7, 2, 3, true);
-      const InterpreterResult expected = interpret(graph, args);
-      const Plan plan = plan_of(graph, cpu_machine(4), PassSet::all(), chunk);
-      const InterpreterResult actual = execute_plan(plan, args);
-      for (size_t i = 0; i < expected.outputs.size(); ++i) {
-        EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 3e-5) << "chunk " << chunk;
-      }
-      for (size_t i = 0; i < expected.final_states.size(); ++i) {
-        EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), 3e-5)
-            << "chunk " << chunk;
-      }
-    }
+    expect_steps_of_interpreter(graph_of(GetParam(), outer, inner), 7, /*given_states=*/true);
   }
 }
 
 TEST_P(LoopNests, BackwardHalvesComputeTheSame) {
-  Graph graph = graph_of(GetParam(), 8, 16);
-  ASSERT_TRUE(run_pipeline(graph, {.training = true}).has_value());
-  const Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
-  const Plan plan = plan_of(half, cpu_machine(4));
+  const Plan plan = expect_gradients_of_interpreter(graph_of(GetParam(), 8, 16));
   EXPECT_TRUE(!GetParam().backward || nests(plan) > 0) << to_string(plan);
-  const InterpreterArgs args = random_args(half, 5, 2, 3, false);
-  const InterpreterResult expected = interpret(half, args);
-  const InterpreterResult actual = execute_plan(plan, args);
-  for (size_t i = 0; i < expected.outputs.size(); ++i) {
-    EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 1e-4) << half.outputs[i].name;
-  }
-  for (size_t i = 0; i < expected.results.size(); ++i) {
-    EXPECT_LE(error_of(actual.results[i], expected.results[i]), 1e-4) << half.results[i].name;
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoopNests, testing::ValuesIn(nest_cells()),
@@ -145,18 +108,8 @@ TEST(LoopNestGradients, RandomNestsComputeTheSame) {
     SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, random_nest_cell(seed)));
     const auto outer = static_cast<int64_t>(9 + seed % 6);
     const Graph graph = random_nest_graph(seed, outer, static_cast<int64_t>(8 + seed % 5), 5);
-    const Machine machine = seed % 2 == 0 ? cpu_machine(4) : h200_machine();
     check_halves(
-        graph,
-        {.steps = static_cast<int64_t>(1 + seed % 6),
-         .batch = 2,
-         .chunk = static_cast<int64_t>(1 + seed % 4),
-         .seed = seed,
-         .dtype = DType::f32,
-         .lengths = seed % 4 == 1,
-         .resets = seed % 4 >= 2,
-         .given_states = seed % 3 == 0,
-         .machine = machine},
+        graph, draw_of(seed),
         [&kept](const Plan& plan, const InterpreterArgs& args, const SequenceArgs& sequences) {
           if (nests(plan) > 0) ++kept;
           return Result<InterpreterResult>(execute_plan(plan, args, sequences));
@@ -184,15 +137,15 @@ TEST(LongLoops, AreSteps) {
   const Graph few = random_nest_graph(kUnrolledSeed, 4, 9, 5);
   const Graph many = random_nest_graph(kUnrolledSeed, 12, 12, 5);
   for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
-    EXPECT_EQ(loops_over_steps(plan_of(few, machine)), 1u);
-    EXPECT_EQ(loops_over_steps(plan_of(many, machine)), 0u);
+    EXPECT_EQ(loops_over_steps(rerolled_plan(few, machine)), 1u);
+    EXPECT_EQ(loops_over_steps(rerolled_plan(many, machine)), 0u);
   }
 }
 
 // ---- What texts say of nests, and the verifier ----
 
 TEST(LoopNestText, IsReadBack) {
-  const Plan plan = plan_of(graph_of(nest_cells()[0], 8, 16), cpu_machine(4));
+  const Plan plan = rerolled_plan(graph_of(nest_cells()[0], 8, 16), cpu_machine(4));
   const Result<Plan> read = parse_plan(to_string(plan));
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(to_string(*read), to_string(plan));
@@ -200,7 +153,7 @@ TEST(LoopNestText, IsReadBack) {
 
 /// Of the first cell's plan after `damage` to its kernel with a nest.
 std::string complaint(const std::function<void(Kernel&)>& damage) {
-  Plan plan = plan_of(graph_of(nest_cells()[0], 8, 16), cpu_machine(4));
+  Plan plan = rerolled_plan(graph_of(nest_cells()[0], 8, 16), cpu_machine(4));
   for (Kernel& kernel : plan.kernels) {
     if (kernel.loops.size() < 2) continue;
     kernel.name = "k";

@@ -9,7 +9,7 @@
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
-#include "tests/passes/reroll/kernel_counts.h"
+#include "tests/passes/reroll/rerolled_plans.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/gradients/half_check.h"
 
@@ -103,18 +103,8 @@ TEST(RerollGradients, RandomArrayCellsComputeTheSame) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, random_array_cell(seed)));
     const Graph graph = random_array_graph(seed, 40 + static_cast<int64_t>(seed % 3), 5);
-    const Machine machine = seed % 2 == 0 ? cpu_machine(4) : h200_machine();
     check_halves(
-        graph,
-        {.steps = static_cast<int64_t>(1 + seed % 6),
-         .batch = 2,
-         .chunk = static_cast<int64_t>(1 + seed % 4),
-         .seed = seed,
-         .dtype = DType::f32,
-         .lengths = seed % 4 == 1,
-         .resets = seed % 4 >= 2,
-         .given_states = seed % 3 == 0,
-         .machine = machine},
+        graph, draw_of(seed),
         [&kept](const Plan& plan, const InterpreterArgs& args, const SequenceArgs& sequences) {
           if (plan.descending && loops(plan) > 0) ++kept;
           return Result<InterpreterResult>(execute_plan(plan, args, sequences));

@@ -11,7 +11,7 @@
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/passes/cases.h"
-#include "tests/passes/reroll/kernel_counts.h"
+#include "tests/passes/reroll/rerolled_plans.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
@@ -78,67 +78,30 @@ Graph graph_of(const ArrayCell& cell, int64_t count) {
   return graph;
 }
 
-Plan plan_of(const Graph& graph, const Machine& machine, PassSet passes = PassSet::all(),
-             int64_t chunk = 0) {
-  Result<Plan> plan = build_plan(graph, {.dtype = DType::f32,
-                                         .batch = 2,
-                                         .max_steps = 50,
-                                         .chunk = chunk,
-                                         .passes = passes,
-                                         .machine = machine});
-  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
-  return *std::move(plan);
-}
-
 class Reroll : public testing::TestWithParam<ArrayCell> {};
 
 TEST_P(Reroll, CodeDoesNotGrowWithArrays) {
   for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
     if (machine.kind == Machine::Kind::Cuda && !GetParam().on_gpu) continue;
-    const Plan few = plan_of(graph_of(GetParam(), 64), machine);
-    const Plan many = plan_of(graph_of(GetParam(), 96), machine);
+    const Plan few = rerolled_plan(graph_of(GetParam(), 64), machine);
+    const Plan many = rerolled_plan(graph_of(GetParam(), 96), machine);
     EXPECT_GE(loops(few), GetParam().loops) << to_string(few);
     EXPECT_EQ(loops(few), loops(many));
     EXPECT_TRUE(GetParam().loops == 0 || instructions(few) == instructions(many));
-    EXPECT_EQ(
-        loops(plan_of(graph_of(GetParam(), 64), machine, PassSet::all().without(Pass::Reroll))),
-        0u);
+    EXPECT_EQ(loops(rerolled_plan(graph_of(GetParam(), 64), machine,
+                                  PassSet::all().without(Pass::Reroll))),
+              0u);
   }
 }
 
 TEST_P(Reroll, ComputesTheSame) {
-  const Graph graph = graph_of(GetParam(), 40);
-  for (const int64_t chunk : {1, 3, 50}) {
-    for (const int64_t steps : {1, 7}) {
-      const InterpreterArgs args = random_args(graph, steps, 2, 3, steps == 7);
-      const InterpreterResult expected = interpret(graph, args);
-      const Plan plan = plan_of(graph, cpu_machine(4), PassSet::all(), chunk);
-      const InterpreterResult actual = execute_plan(plan, args);
-      for (size_t i = 0; i < expected.outputs.size(); ++i) {
-        EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 3e-5) << "chunk " << chunk;
-      }
-      for (size_t i = 0; i < expected.final_states.size(); ++i) {
-        EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), 3e-5)
-            << "chunk " << chunk;
-      }
-    }
+  for (const int64_t steps : {1, 7}) {
+    expect_steps_of_interpreter(graph_of(GetParam(), 40), steps, /*given_states=*/steps == 7);
   }
 }
 
 TEST_P(Reroll, BackwardHalvesComputeTheSame) {
-  Graph graph = graph_of(GetParam(), 64);
-  ASSERT_TRUE(run_pipeline(graph, {.training = true}).has_value());
-  const Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
-  const Plan plan = plan_of(half, cpu_machine(4));
-  const InterpreterArgs args = random_args(half, 5, 2, 3, false);
-  const InterpreterResult expected = interpret(half, args);
-  const InterpreterResult actual = execute_plan(plan, args);
-  for (size_t i = 0; i < expected.outputs.size(); ++i) {
-    EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 1e-4) << half.outputs[i].name;
-  }
-  for (size_t i = 0; i < expected.results.size(); ++i) {
-    EXPECT_LE(error_of(actual.results[i], expected.results[i]), 1e-4) << half.results[i].name;
-  }
+  expect_gradients_of_interpreter(graph_of(GetParam(), 64));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Reroll, testing::ValuesIn(array_cells()),
@@ -158,7 +121,8 @@ std::vector<std::string> reasons(const Plan& plan, Machine::Kind machine) {
 }
 
 std::string only_reason(const ArrayCell& cell, const Machine& machine) {
-  const std::vector<std::string> all = reasons(plan_of(graph_of(cell, 96), machine), machine.kind);
+  const std::vector<std::string> all =
+      reasons(rerolled_plan(graph_of(cell, 96), machine), machine.kind);
   return all.size() == 1 ? all[0] : fmt::format("{} reasons", all.size());
 }
 
@@ -190,7 +154,7 @@ TEST(RerollReasons, SayWhyLongCodeIsNoLoop) {
 
 /// Of the first cell's plan after `damage` to its kernel with loops.
 std::string complaint(const std::function<void(Kernel&)>& damage) {
-  Plan plan = plan_of(graph_of(array_cells()[0], 40), cpu_machine(4));
+  Plan plan = rerolled_plan(graph_of(array_cells()[0], 40), cpu_machine(4));
   for (Kernel& kernel : plan.kernels) {
     if (kernel.loops.empty()) continue;
     kernel.name = "k";
