@@ -239,12 +239,11 @@ void drop_unused(Plan& plan, const std::set<uint32_t>& kernels) {
   for_each_kernel_of(plan, [&](uint32_t& kernel) { kernel = renamed[kernel]; });
 }
 
-bool is_too_long(const Kernel& kernel) {
-  return kernel.loops.empty() &&
-         (kernel.body.size() > kMostInstructions || kernel.arguments.size() > kMostArguments);
-}
-
 }  // namespace
+
+bool is_too_long(const Kernel& kernel) {
+  return kernel.body.size() > kMostInstructions || kernel.arguments.size() > kMostArguments;
+}
 
 bool run_split_kernels(Plan& plan) {
   std::set<uint32_t> split;
@@ -253,7 +252,8 @@ bool run_split_kernels(Plan& plan) {
     std::vector<Launch> launches;
     for (Launch& launch : stage.launches) {
       const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
-      if (elementwise == nullptr || !is_too_long(plan.kernels[elementwise->kernel])) {
+      const Kernel* kernel = elementwise == nullptr ? nullptr : &plan.kernels[elementwise->kernel];
+      if (kernel == nullptr || !kernel->loops.empty() || !is_too_long(*kernel)) {
         launches.push_back(std::move(launch));
         continue;
       }

@@ -19,6 +19,8 @@ namespace rnnc {
 inline constexpr size_t kMostInstructions = 1024;
 inline constexpr size_t kMostArguments = 256;
 
+bool is_too_long(const Kernel& kernel);
+
 /// Of elementwise launches of Step and Sequence stages whose kernels have no loops. `plan` has its
 /// lags, and no offsets yet. True if it has changed.
 bool run_split_kernels(Plan& plan);

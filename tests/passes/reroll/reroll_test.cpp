@@ -86,8 +86,10 @@ TEST_P(Reroll, CodeDoesNotGrowWithArrays) {
     const Plan few = rerolled_plan(graph_of(GetParam(), 64), machine);
     const Plan many = rerolled_plan(graph_of(GetParam(), 96), machine);
     EXPECT_GE(loops(few), GetParam().loops) << to_string(few);
-    EXPECT_EQ(loops(few), loops(many));
-    EXPECT_TRUE(GetParam().loops == 0 || instructions(few) == instructions(many));
+    if (GetParam().loops > 0) {
+      EXPECT_EQ(loops(few), loops(many));
+      EXPECT_EQ(instructions(few), instructions(many));
+    }
     EXPECT_EQ(loops(rerolled_plan(graph_of(GetParam(), 64), machine,
                                   PassSet::all().without(Pass::Reroll))),
               0u);
