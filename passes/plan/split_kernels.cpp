@@ -1,6 +1,6 @@
 // 1. Cut the body into pieces of instructions that follow each other, each cut where the fewest
 //    values cross it.
-// 2. A value that crosses one has a column of its own, of the compute type, in a buffer of the
+// 2. A value that crosses one has a place of its own, of the compute type, in a buffer of the
 //    launch. Constants, and loads of what the launch does not write, are made anew instead.
 // 3. Each piece is a launch in the place of the one that there was.
 // 4. Kernels that no launch runs any more go.
@@ -112,26 +112,35 @@ class KernelSplitter {
   }
 
   void add_buffer() {
-    columns_.assign(kernel_.body.size(), 0);
+    // Rows of a matrix that does not change lie one behind the other, those of steps side by side.
+    const bool is_of_steps = is_of_sweeps(stage_.domain);
+    const int64_t rows = is_of_steps ? 1 : launch_.once_rows;
+    places_.assign(kernel_.body.size(), {});
     Buffer buffer;
     for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
       if (!crosses(id)) continue;
-      columns_[id] = buffer.width;
-      buffer.width += kernel_.body[id].vector ? kernel_.length : 1;
+      const int64_t elements = kernel_.body[id].vector ? kernel_.length : 1;
+      places_[id] = {.buffer = static_cast<BufferId>(plan_.buffers.size()),
+                     .column = buffer.width,
+                     .stride = elements};
+      buffer.width += rows * elements;
     }
+    if (buffer.width == 0) return;
     buffer.name = kernel_.name + "@pieces";
     buffer.dtype = compute_type(plan_.dtype);
-    buffer.extent = stage_.domain == Domain::Step ? Extent::Batch : Extent::Chunk;
-    if (buffer.extent == Extent::Chunk) {
+    if (is_of_steps) {
+      for (Access& place : places_) place.stride = buffer.width;
+    } else {
+      buffer.extent = Extent::Invariant;
+    }
+    if (stage_.domain == Domain::Once) buffer.placement = Placement::Program;
+    if (stage_.domain == Domain::Sequence) {
+      buffer.extent = Extent::Chunk;
       buffer.sweep = stage_.sweep;
       buffer.lag = stage_.lag;
     }
-    width_ = buffer.width;
-    between_ = static_cast<BufferId>(plan_.buffers.size());
-    if (width_ > 0) plan_.buffers.push_back(std::move(buffer));
+    plan_.buffers.push_back(std::move(buffer));
   }
-
-  Access handed_on(uint32_t id) const { return {between_, 0, columns_[id], width_}; }
 
   // ---- Step 3 ----
 
@@ -169,7 +178,7 @@ class KernelSplitter {
           RNNC_CHECK(false, "kernels with loops stay as they are");
       }
       if (instruction.kind != Kind::Store && crosses(id)) {
-        builder.store(handed_on(id), instruction.vector, made.at(id));
+        builder.store(places_[id], instruction.vector, made.at(id));
       }
     }
     return builder.finish(launch_.once_rows);
@@ -180,7 +189,7 @@ class KernelSplitter {
     const Instruction& instruction = kernel_.body[id];
     if (instruction.kind == Kind::Constant) return builder.constant(instruction.value);
     if (is_made_anew(instruction)) return load(instruction, builder);
-    return builder.load(handed_on(id), instruction.vector);
+    return builder.load(places_[id], instruction.vector);
   }
 
   uint32_t load(const Instruction& instruction, KernelBuilder& builder) const {
@@ -195,9 +204,7 @@ class KernelSplitter {
   std::set<BufferId> written_;
   std::vector<uint32_t> last_use_;  // by instruction
   std::vector<size_t> cuts_;        // where pieces begin, and the end of the last one
-  std::vector<int64_t> columns_;    // by instruction that crosses a cut
-  BufferId between_ = kNoBuffer;
-  int64_t width_ = 0;
+  std::vector<Access> places_;      // by instruction that crosses a cut
 };
 
 // ---- Step 4 ----
@@ -248,7 +255,6 @@ bool is_too_long(const Kernel& kernel) {
 bool run_split_kernels(Plan& plan) {
   std::set<uint32_t> split;
   for (Stage& stage : plan.stages) {
-    if (!is_of_sweeps(stage.domain)) continue;
     std::vector<Launch> launches;
     for (Launch& launch : stage.launches) {
       const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);

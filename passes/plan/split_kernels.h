@@ -21,8 +21,8 @@ inline constexpr size_t kMostArguments = 256;
 
 bool is_too_long(const Kernel& kernel);
 
-/// Of elementwise launches of Step and Sequence stages whose kernels have no loops. `plan` has its
-/// lags, and no offsets yet. True if it has changed.
+/// Of elementwise launches whose kernels have no loops. `plan` has its lags, and no offsets yet.
+/// True if it has changed.
 bool run_split_kernels(Plan& plan);
 
 }  // namespace rnnc

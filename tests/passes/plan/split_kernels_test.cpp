@@ -36,6 +36,15 @@ std::vector<LongCell> long_cells() {
        "(x: [H]) -> y {\nstate s[N]: [H]\ny = x[t]\n"
        "for i in 0..N {\ny = tanh(0.5 * y + 0.3 * s[i][t-1] + 0.3 * s[N - 1 - i][t-1])\n"
        "s[i][t] = 0.5 * y - 0.3 * s[N - 1 - i][t-1]\n}\n"},
+      // Of params alone: before all steps, and their gradients after them.
+      {"Params",
+       "(x: [H]) -> y {\nstate h: [H]\nparam a[N]: [H]\nw = ones(H)\n"
+       "for i in 0..N { w = tanh(0.9 * w + a[N - 1 - i] * a[i]) }\nh[t] = w * h[t-1] + x[t]\n"
+       "y = h[t]\n"},
+      {"Matrices",
+       "(x: [H]) -> y {\nstate h: [H]\nparam A[N]: [H, H]\nB = A[0]\n"
+       "for i in 1..N { B = tanh(0.9 * B + A[N - i] * A[i]) }\nh[t] = tanh(B @ h[t-1] + x[t])\n"
+       "y = h[t]\n"},
   };
 }
 
