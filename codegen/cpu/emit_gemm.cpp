@@ -1,6 +1,7 @@
 // A tile keeps rows x vectors sums in registers. For every k it loads the panel's vectors once and
-// multiplies them with one broadcast element of each row. Panels are contiguous in that order, so
-// the weights stream through once per tile whatever their shape. What comes next is prefetched on
+// multiplies them with one broadcast element of each row: one vector after the other, where the
+// registers have room for the elements, else one row after the other. Panels are contiguous in that
+// order, so the weights stream through once per tile whatever their shape. What comes next is prefetched on
 // the way, a line for every k: a few tiles bring a panel nearer while they compute.
 //
 // Why not a library: on one core of an AMD EPYC (Zen 4, AVX-512), f32, weights packed once,
@@ -32,6 +33,22 @@ namespace {
 using llvm::Value;
 
 constexpr int kCacheLine = 64;
+constexpr int kMostTileRows = 8;  // more would be no faster
+
+/// Registers for what no sum is in: a vector of weights or an element and, without FMA, a product.
+int other_registers(const HostTarget& host) {
+  return host.fma ? 1 : 2;
+}
+
+bool has_room_for_elements(const HostTarget& host, const GemmTile& tile) {
+  return tile.rows * (tile.vectors + 1) + other_registers(host) <=
+         static_cast<int>(host.vector_registers);
+}
+
+bool has_room_for_weights(const HostTarget& host, const GemmTile& tile) {
+  return (tile.rows + 1) * tile.vectors + other_registers(host) <=
+         static_cast<int>(host.vector_registers);
+}
 
 class TileEmitter {
  public:
@@ -46,6 +63,7 @@ class TileEmitter {
         rows_(tile.rows),
         vectors_(tile.vectors),
         is_avx512_(host.avx512),
+        is_by_rows_(!has_room_for_elements(host, tile)),
         is_full_(host.x86 &&
                  (rows_ + 1) * (vectors_ + 1) > static_cast<int>(host.vector_registers)) {}
 
@@ -53,6 +71,9 @@ class TileEmitter {
 
  private:
   void emit_sums();
+  void add_term(Value* i);
+  Value* load_element(int row, Value* i);
+  Value* load_weights(Value* panel_row, int vector);
   Value* load_after(Value* value);
   void prefetch_line(Value* index);
   void emit_stores(llvm::BasicBlock* done);
@@ -70,9 +91,11 @@ class TileEmitter {
   int rows_;
   int vectors_;
   bool is_avx512_;
-  bool is_full_;  // sums, elements and all vectors of weights are more than there are registers
+  bool is_by_rows_;  // a term: of one row after the other; else of one vector after the other
+  bool is_full_;     // sums, elements and all vectors of weights are more than there are registers
 
   llvm::Function* function_ = nullptr;
+  std::vector<Value*> left_rows_;
   std::vector<llvm::PHINode*> sums_;  // [row][vector]
   std::vector<Value*> totals_;
 };
@@ -98,12 +121,10 @@ void TileEmitter::emit() {
 void TileEmitter::emit_sums() {
   Value* left = function_->getArg(0);
   Value* left_stride = function_->getArg(1);
-  Value* panel = function_->getArg(2);
   Value* k = function_->getArg(5);
-  std::vector<Value*> left_rows;
   for (int row = 0; row < rows_; ++row) {
     Value* offset = builder_.CreateMul(left_stride, builder_.getInt64(row));
-    left_rows.push_back(builder_.CreateGEP(element_, left, offset));
+    left_rows_.push_back(builder_.CreateGEP(element_, left, offset));
   }
   llvm::BasicBlock* entry = builder_.GetInsertBlock();
   auto* loop = llvm::BasicBlock::Create(module_.getContext(), "k", function_);
@@ -117,30 +138,7 @@ void TileEmitter::emit_sums() {
     sums_.push_back(builder_.CreatePHI(vector_, 2));
     sums_.back()->addIncoming(math_.constant(0), entry);
   }
-  std::vector<Value*> elements;
-  for (Value* row : left_rows) {
-    Value* element =
-        builder_.CreateAlignedLoad(element_, builder_.CreateInBoundsGEP(element_, row, i), align_);
-    elements.push_back(builder_.CreateVectorSplat(lanes_, element));
-  }
-  // One row alone waits for memory, whose speed the processor's own prefetching reaches.
-  if (rows_ > 1) prefetch_line(i);
-  Value* panel_row = builder_.CreateInBoundsGEP(
-      element_, panel, builder_.CreateMul(i, builder_.getInt64(int64_t{vectors_} * lanes_)));
-  totals_.resize(sums_.size());
-  for (int v = 0; v < vectors_; ++v) {
-    Value* weights = builder_.CreateAlignedLoad(
-        vector_, builder_.CreateConstInBoundsGEP1_64(element_, panel_row, v * lanes_),
-        llvm::Align(vector_->getPrimitiveSizeInBits().getFixedValue() / 8));
-    for (int row = 0; row < rows_; ++row) {
-      const int n = row * vectors_ + v;
-      totals_[n] = math_.multiply_add(elements[row], weights, sums_[n]);
-    }
-    if (is_full_ && v + 1 < vectors_) {
-      Value*& last = totals_[(rows_ - 1) * vectors_ + v];
-      last = load_after(last);
-    }
-  }
+  add_term(i);
   for (size_t n = 0; n < sums_.size(); ++n) sums_[n]->addIncoming(totals_[n], loop);
   Value* next = builder_.CreateAdd(i, builder_.getInt64(1));
   i->addIncoming(next, loop);
@@ -148,8 +146,54 @@ void TileEmitter::emit_sums() {
   builder_.SetInsertPoint(after);
 }
 
-/// The value, behind which loads stay that follow. LLVM would load all vectors of weights first, for
-/// which a full tile has no registers, and move half of the sums about in each turn of the loop.
+void TileEmitter::add_term(Value* i) {
+  std::vector<Value*> elements;
+  if (!is_by_rows_) {
+    for (int row = 0; row < rows_; ++row) elements.push_back(load_element(row, i));
+  }
+  // One row alone waits for memory, whose speed the processor's own prefetching reaches.
+  if (rows_ > 1) prefetch_line(i);
+  Value* offset = builder_.CreateMul(i, builder_.getInt64(int64_t{vectors_} * lanes_));
+  Value* panel_row = builder_.CreateInBoundsGEP(element_, function_->getArg(2), offset);
+  totals_.resize(sums_.size());
+  const auto add = [&](int row, int vector, Value* element, Value* weights) {
+    const int n = row * vectors_ + vector;
+    totals_[n] = math_.multiply_add(element, weights, sums_[n]);
+  };
+  const auto end_loads = [&](int row, int vector) {
+    Value*& last = totals_[row * vectors_ + vector];
+    if (is_full_) last = load_after(last);
+  };
+  if (!is_by_rows_) {
+    for (int v = 0; v < vectors_; ++v) {
+      Value* weights = load_weights(panel_row, v);
+      for (int row = 0; row < rows_; ++row) add(row, v, elements[row], weights);
+      if (v + 1 < vectors_) end_loads(rows_ - 1, v);
+    }
+    return;
+  }
+  std::vector<Value*> weights;
+  for (int v = 0; v < vectors_; ++v) weights.push_back(load_weights(panel_row, v));
+  for (int row = 0; row < rows_; ++row) {
+    Value* element = load_element(row, i);
+    for (int v = 0; v < vectors_; ++v) add(row, v, element, weights[v]);
+    if (row + 1 < rows_) end_loads(row, vectors_ - 1);
+  }
+}
+
+Value* TileEmitter::load_element(int row, Value* i) {
+  Value* address = builder_.CreateInBoundsGEP(element_, left_rows_[row], i);
+  return builder_.CreateVectorSplat(lanes_, builder_.CreateAlignedLoad(element_, address, align_));
+}
+
+Value* TileEmitter::load_weights(Value* panel_row, int vector) {
+  return builder_.CreateAlignedLoad(
+      vector_, builder_.CreateConstInBoundsGEP1_64(element_, panel_row, vector * lanes_),
+      llvm::Align(vector_->getPrimitiveSizeInBits().getFixedValue() / 8));
+}
+
+/// The value, behind which loads stay that follow. LLVM would load all of them first, for which a
+/// full tile has no registers, and move half of the sums about in each turn of the loop.
 Value* TileEmitter::load_after(Value* value) {
   auto* type = llvm::FunctionType::get(vector_, {vector_}, false);
   const char* place = is_avx512_ ? "=v,0,~{memory}" : "=x,0,~{memory}";
@@ -234,11 +278,13 @@ void TileEmitter::store_vector(int vector, bool add, Value* mask) {
 }  // namespace
 
 int most_tile_rows(const HostTarget& host, int vectors) {
-  // Registers hold the sums, an element of each row, a vector of weights and, without FMA, a
-  // product. More than 8 rows would be no faster.
-  const int others = host.fma ? 1 : 2;
-  const int rows = (static_cast<int>(host.vector_registers) - others) / (vectors + 1);
-  return std::min(rows, 8);
+  int rows = kMostTileRows;
+  const auto fits = [&] {
+    const GemmTile tile = {.rows = rows, .vectors = vectors};
+    return has_room_for_elements(host, tile) || has_room_for_weights(host, tile);
+  };
+  while (!fits()) --rows;
+  return rows;
 }
 
 int64_t gemm_lanes(const HostTarget& host, DType dtype) {

@@ -16,8 +16,7 @@ struct GemmTile {
   int vectors = 1;
 };
 
-/// Rows of the largest tile of so many vectors: its sums, a vector of weights and the rows'
-/// elements fill the registers.
+/// Rows of the largest tile of so many vectors whose sums are in registers with what a term takes.
 int most_tile_rows(const HostTarget& host, int vectors);
 
 /// Elements of a vector.

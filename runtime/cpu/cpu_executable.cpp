@@ -68,7 +68,8 @@ void CpuExecutable::prepare_stages(int most_threads) {
       continue;
     }
     for (const Launch& launch : stage.launches) {
-      stages_[i].launches.push_back(prepare_launch(launch, most_threads));
+      const int64_t rows = rows_of(stage, launch, plan_.chunk);
+      stages_[i].launches.push_back(prepare_launch(launch, rows, most_threads));
       const auto* total = std::get_if<TotalLaunch>(&launch);
       stages_[i].totals.push_back(
           total == nullptr ? nullptr : std::make_unique<TotalWork>(plan_, module_->gemm(), *total));
@@ -94,7 +95,7 @@ void CpuExecutable::prepare_states() {
   }
 }
 
-std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& launch,
+std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& launch, int64_t rows,
                                                               int most_threads) const {
   if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
     return prepare_elementwise(plan_, *module_, elementwise->kernel, elementwise->accesses);
@@ -103,7 +104,7 @@ std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& laun
     return prepare_elementwise(plan_, *module_, loop->kernel, loop->accesses);
   }
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    return prepare_product(plan_, *module_, *gemm);
+    return prepare_product(plan_, *module_, *gemm, rows);
   }
   if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
     return prepare_fused(plan_, *module_, *fused, most_threads);

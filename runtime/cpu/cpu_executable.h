@@ -39,7 +39,8 @@ class CpuExecutable : public Executable {
 
   CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module);
   Status prepare(ThreadPools& pools);
-  std::unique_ptr<PreparedLaunch> prepare_launch(const Launch& launch, int most_threads) const;
+  std::unique_ptr<PreparedLaunch> prepare_launch(const Launch& launch, int64_t rows,
+                                                 int most_threads) const;
   void prepare_stages(int most_threads);
   void prepare_states();
   void estimate_tracks(int threads);

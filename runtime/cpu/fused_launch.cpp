@@ -61,6 +61,18 @@ class FusedWork : public PreparedLaunch {
     }
   }
 
+  double slowdown(int64_t rows) const override {
+    if (has_large_tiles(gemm_)) return 1;
+    rows = std::clamp<int64_t>(rows, 1, kRowsAtOnce);
+    double cycles = 0;
+    double sums = 0;
+    for (const Group& group : groups_) {
+      cycles += term_cycles(gemm_, group.panels, rows);
+      sums += static_cast<double>(rows * group.panels.vectors());
+    }
+    return cycles / (sums / 2);
+  }
+
   void pack(void* const* addresses, int64_t tile) const override {
     for (const Product& product : products_) {
       const auto* weight = static_cast<const std::byte*>(addresses[product.operand]);
@@ -109,7 +121,8 @@ class FusedWork : public PreparedLaunch {
 
   void find_groups(const FusedLaunch& launch);
   void find_tiles(const Plan& plan, const FusedLaunch& launch, int threads);
-  double tile_cost(int64_t unit_vectors, int64_t rows, int64_t threads) const;
+  PanelShape panel_shape(int64_t vectors) const { return {vectors, rows_at_once_, greatest_k_}; }
+  double tile_cost(int64_t unit_vectors, int64_t threads) const;
   void add_product(const FusedLaunch::Product& source, size_t operand);
   void find_strides(const FusedLaunch& launch);
   void pack_tile(const Product& product, const std::byte* weight, const Tile& tile) const;
@@ -157,10 +170,12 @@ class FusedWork : public PreparedLaunch {
   CpuKernel function_;
   std::vector<Group> groups_;
   std::vector<Product> products_;
-  int64_t segments_ = 1;          // parts of the columns that no block's end cuts
-  int64_t segment_columns_ = 0;   // of a segment
-  int64_t segment_vectors_ = 0;   // of units, of a segment
-  int64_t tail_units_ = 0;        // of the vector that ends a segment, if they do not fill it
+  int64_t segments_ = 1;         // parts of the columns that no block's end cuts
+  int64_t segment_columns_ = 0;  // of a segment
+  int64_t segment_vectors_ = 0;  // of units, of a segment
+  int64_t tail_units_ = 0;       // of the vector that ends a segment, if they do not fill it
+  int64_t rows_at_once_ = 1;
+  int64_t greatest_k_ = 0;        // of the products
   int64_t unit_vectors_ = 1;      // vectors of units of a tile
   int64_t segment_tiles_ = 0;     // of a segment
   int64_t result_bytes_ = 0;      // of a row of a tile, all groups
@@ -190,15 +205,19 @@ void FusedWork::find_groups(const FusedLaunch& launch) {
 }
 
 void FusedWork::find_tiles(const Plan& plan, const FusedLaunch& launch, int threads) {
-  for (const auto& product : launch.products) segments_ = std::lcm(segments_, product.blocks);
+  for (const auto& product : launch.products) {
+    segments_ = std::lcm(segments_, product.blocks);
+    greatest_k_ = std::max(greatest_k_, product.k);
+  }
+  rows_at_once_ = std::min(plan.batch, kRowsAtOnce);
   segment_columns_ = columns / segments_;
   segment_vectors_ = ceil_div(segment_columns_, gemm_.lanes);
   tail_units_ = segment_columns_ % gemm_.lanes;
   // Threads share out tiles, or segments if there are several.
   const int64_t sharing = segments_ == 1 ? threads : 1;
-  double least = tile_cost(unit_vectors_, plan.batch, sharing);
-  for (int64_t vectors = 2; vectors <= kMostPanelVectors; vectors *= 2) {
-    const double cost = tile_cost(vectors, plan.batch, sharing);
+  double least = tile_cost(unit_vectors_, sharing);
+  for (int64_t vectors = 2; vectors <= kMostPanelVectors; ++vectors) {
+    const double cost = tile_cost(vectors, sharing);
     if (cost > least) continue;
     least = cost;
     unit_vectors_ = vectors;
@@ -211,30 +230,25 @@ void FusedWork::find_tiles(const Plan& plan, const FusedLaunch& launch, int thre
   for (Group& group : groups_) {
     const int64_t whole = whole_vectors(last);
     const int64_t rest = whole < last.vectors ? group.members * tail_units_ : 0;
-    group.panels = Panels(unit_vectors_ * group.members);
-    group.last_panels = Panels(whole * group.members + ceil_div(rest, gemm_.lanes));
+    const int64_t last_vectors = whole * group.members + ceil_div(rest, gemm_.lanes);
+    group.panels = best_panels(gemm_, dtype_, panel_shape(unit_vectors_ * group.members));
+    group.last_panels = best_panels(gemm_, dtype_, panel_shape(last_vectors));
     group.offset = result_bytes_;
     result_bytes_ += tile_width(group) * element_;
   }
 }
 
 /// Cycles for each term of the sums, roughly, of the thread that has the most to do, if tiles have
-/// so many vectors of units: two multiply-adds and two loads a cycle, and four cycles until a sum
-/// can be added to again.
-double FusedWork::tile_cost(int64_t unit_vectors, int64_t rows, int64_t threads) const {
+/// so many vectors of units.
+double FusedWork::tile_cost(int64_t unit_vectors, int64_t threads) const {
   const int64_t most_tiles = ceil_div(ceil_div(segment_vectors_, unit_vectors), threads);
   const int64_t vectors = std::min(most_tiles * unit_vectors, segment_vectors_);
   double cycles = 0;
   for (const Group& group : groups_) {
-    const Panels panels(unit_vectors * group.members);
-    const int64_t width = panels.vectors_of(0);
-    const auto most_rows = static_cast<int64_t>(gemm_.tiles[width - 1].size());
-    const auto tile_rows = static_cast<double>(std::min(rows, most_rows));
-    const double sums = tile_rows * static_cast<double>(width);
-    const double loads = tile_rows + static_cast<double>(width);
-    cycles += std::max({sums / 2, loads / 2, 4.0}) / sums * group.members;
+    const PanelShape shape = panel_shape(unit_vectors * group.members);
+    cycles += term_cycles(gemm_, dtype_, shape, best_panels(gemm_, dtype_, shape));
   }
-  return cycles * static_cast<double>(vectors);
+  return cycles / static_cast<double>(unit_vectors) * static_cast<double>(vectors);
 }
 
 void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) {
@@ -320,8 +334,8 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
   block.tiles =
       std::max<int64_t>(kResultBytes / (std::max<int64_t>(block.rows, 1) * result_bytes_), 1);
   const int64_t blocks = ceil_div(tile_end - tile_begin, block.tiles);
-  const bool backwards =
-      part.backwards && !asks_ahead(gemm_, dtype_, kMostPanelVectors, block.rows);
+  const int64_t widest = groups_.front().panels.vectors_of(0);
+  const bool backwards = part.backwards && !asks_ahead(gemm_, dtype_, widest, block.rows);
   const int64_t units = unit_vectors_ * gemm_.lanes;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t tile = tile_begin + (backwards ? blocks - 1 - i : i) * block.tiles;

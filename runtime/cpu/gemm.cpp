@@ -93,6 +93,20 @@ int64_t tiles_of(const CpuGemm& gemm, int64_t vectors, int64_t rows) {
   return rows <= most ? 1 : ceil_div(rows, most);  // a division takes as long as a small tile's row
 }
 
+/// A panel's block that so many bytes have room for stays in the first level cache.
+constexpr int64_t kFirstLevelBytes = 24 << 10;
+/// For each vector of weights and term, where they come from the second level cache.
+constexpr double kSecondLevelCycles = 0.25;
+
+/// Until a sum can be added to again: four on most processors, and what waits for other work.
+constexpr double kSumCycles = 4.5;
+
+/// Two multiply-adds and two loads a cycle. Zen 3 took within 10 % of that for most tiles.
+double tile_cycles(int64_t rows, int64_t vectors) {
+  const int64_t busy = std::max(ceil_div(rows * vectors, 2), ceil_div(rows + vectors, 2));
+  return std::max(static_cast<double>(busy), kSumCycles);
+}
+
 /// Cache lines that a panel has for each term of the sums, which are so many bytes.
 int64_t lines_of(int64_t term_bytes) {
   return ceil_div(term_bytes, kLine);
@@ -162,6 +176,44 @@ void multiply(const CpuGemm& gemm, const PanelProduct& product) {
 bool asks_ahead(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t rows) {
   return are_worth_it(lines_of(packed_bytes(gemm, dtype, vectors, 1)),
                       tiles_of(gemm, vectors, rows));
+}
+
+double term_cycles(const CpuGemm& gemm, const Panels& panels, int64_t rows) {
+  double cycles = 0;
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t vectors = panels.vectors_of(panel);
+    const int64_t tiles = tiles_of(gemm, vectors, rows);
+    const EqualParts parts(rows, tiles);
+    for (int64_t tile = 0; tile < tiles; ++tile) cycles += tile_cycles(parts.count(tile), vectors);
+  }
+  return cycles;
+}
+
+double term_cycles(const CpuGemm& gemm, DType dtype, const PanelShape& shape,
+                   const Panels& panels) {
+  double cycles = term_cycles(gemm, panels, shape.rows);
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t vectors = panels.vectors_of(panel);
+    const int64_t block = packed_bytes(gemm, dtype, vectors, std::min(shape.k, gemm.block_k));
+    const int64_t fetches =
+        block > kFirstLevelBytes ? tiles_of(gemm, vectors, shape.rows) : int64_t{1};
+    cycles += static_cast<double>(fetches * vectors) * kSecondLevelCycles;
+  }
+  return cycles;
+}
+
+Panels best_panels(const CpuGemm& gemm, DType dtype, const PanelShape& shape) {
+  Panels best(shape.vectors);
+  if (has_large_tiles(gemm)) return best;
+  double least = term_cycles(gemm, dtype, shape, best);
+  for (int64_t widest = kMostPanelVectors - 1; widest > 0; --widest) {
+    const Panels panels(shape.vectors, widest);
+    const double cycles = term_cycles(gemm, dtype, shape, panels);
+    if (cycles >= least) continue;
+    least = cycles;
+    best = panels;
+  }
+  return best;
 }
 
 int64_t packed_bytes(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t k) {

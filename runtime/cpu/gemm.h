@@ -34,12 +34,13 @@ class EqualParts {
   int64_t greater_ = 0;  // parts with one more
 };
 
-/// Vectors of columns divided into panels: as few as possible, as equal as possible.
+/// Vectors of columns divided into panels of at most `widest`: as few as possible, as equal as
+/// possible.
 class Panels {
  public:
   Panels() = default;
-  explicit Panels(int64_t vectors)
-      : vectors_(vectors), count_(ceil_div(vectors, kMostPanelVectors)), parts_(vectors, count_) {}
+  explicit Panels(int64_t vectors, int64_t widest = kMostPanelVectors)
+      : vectors_(vectors), count_(ceil_div(vectors, widest)), parts_(vectors, count_) {}
 
   int64_t vectors() const { return vectors_; }
   int64_t count() const { return count_; }
@@ -52,6 +53,25 @@ class Panels {
   int64_t count_ = 0;
   EqualParts parts_;
 };
+
+/// Whether tiles of the widest panels keep the multiply-adds busy.
+inline bool has_large_tiles(const CpuGemm& gemm) {
+  return gemm.tiles[kMostPanelVectors - 1].size() >= kMostPanelVectors;
+}
+
+/// What a product's panels depend on.
+struct PanelShape {
+  int64_t vectors = 0;  // of columns
+  int64_t rows = 0;     // at a time
+  int64_t k = 0;
+};
+/// The panels that such a product is fastest with.
+Panels best_panels(const CpuGemm& gemm, DType dtype, const PanelShape& shape);
+
+/// Cycles for a term of the sums, roughly, of all rows and panels, with two multiply-adds in each:
+/// of the arithmetic alone, and with the weights' way to the first level cache.
+double term_cycles(const CpuGemm& gemm, const Panels& panels, int64_t rows);
+double term_cycles(const CpuGemm& gemm, DType dtype, const PanelShape& shape, const Panels& panels);
 
 /// Bytes of so many vectors in panels, which lie one after another.
 int64_t packed_bytes(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t k);

@@ -46,11 +46,14 @@ class ElementwiseWork : public PreparedLaunch {
 /// A tile is a panel of one block of one repeat.
 class ProductWork : public PreparedLaunch {
  public:
-  ProductWork(const Plan& plan, const CpuGemm& gemm, const GemmLaunch& launch)
+  ProductWork(const Plan& plan, const CpuGemm& gemm, const GemmLaunch& launch, int64_t rows)
       : gemm_(gemm),
         dtype_(plan.dtype),
         launch_(launch),
-        panels_{ceil_div(launch.n, gemm.lanes)},
+        panels_(best_panels(gemm, dtype_,
+                            {.vectors = ceil_div(launch.n, gemm.lanes),
+                             .rows = std::min(rows, kRowsPerBlock),
+                             .k = launch.k})),
         block_bytes_(cpu::packed_bytes(gemm, dtype_, panels_.vectors(), launch.k)) {
     accesses = {launch.left, launch.out};
     weights = {launch.weight};
@@ -142,10 +145,10 @@ std::unique_ptr<PreparedLaunch> prepare_elementwise(const Plan& plan, const CpuM
 }
 
 std::unique_ptr<PreparedLaunch> prepare_product(const Plan& plan, const CpuModule& module,
-                                                const GemmLaunch& launch) {
+                                                const GemmLaunch& launch, int64_t rows) {
   RNNC_CHECK(plan.buffers[launch.weight.buffer].extent == Extent::Invariant,
              "a product's weight varies over time");
-  return std::make_unique<ProductWork>(plan, module.gemm(), launch);
+  return std::make_unique<ProductWork>(plan, module.gemm(), launch, rows);
 }
 
 }  // namespace rnnc::cpu

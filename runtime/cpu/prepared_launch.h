@@ -33,6 +33,8 @@ class PreparedLaunch {
   virtual void run(void* const* addresses, const Part& part, std::byte* scratch) const = 0;
   /// Packs the weights of one tile into `packed`; `addresses` line up with `weights`.
   virtual void pack(void* const* addresses, int64_t tile) const;
+  /// How many times as long as the processor's best the arithmetic of so many rows takes, roughly.
+  virtual double slowdown(int64_t /*rows*/) const { return 1; }
 
   std::vector<Access> accesses;  // some have no buffer, and then no address
   std::vector<Access> weights;
@@ -56,8 +58,9 @@ class PreparedLaunch {
 std::unique_ptr<PreparedLaunch> prepare_elementwise(const Plan& plan, const CpuModule& module,
                                                     uint32_t kernel,
                                                     const std::vector<Access>& accesses);
+/// Of so many rows at most.
 std::unique_ptr<PreparedLaunch> prepare_product(const Plan& plan, const CpuModule& module,
-                                                const GemmLaunch& launch);
+                                                const GemmLaunch& launch, int64_t rows);
 /// For at most `threads` threads.
 std::unique_ptr<PreparedLaunch> prepare_fused(const Plan& plan, const CpuModule& module,
                                               const FusedLaunch& launch, int threads);

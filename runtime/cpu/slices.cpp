@@ -169,7 +169,8 @@ double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
       const auto rows = static_cast<double>(parts[j].row_end - parts[j].row_begin);
       const double share = share_of_tiles(*launches[j], parts[j]);
       if (rows == 0 || share == 0) continue;
-      const double arithmetic = nanoseconds(rows * share * launches[j]->operations_per_row, lanes);
+      const double arithmetic = launches[j]->slowdown(parts[j].row_end - parts[j].row_begin) *
+                                nanoseconds(rows * share * launches[j]->operations_per_row, lanes);
       const double traffic = share * static_cast<double>(launches[j]->packed_bytes) / bytes_per_ns;
       total += std::max(arithmetic, traffic);
       // Slices of columns read what all of them have made of the step before.

@@ -50,7 +50,11 @@ void add_rows(const TotalWork::Rows& rows, int64_t stride, int64_t begin, int64_
 
 TotalWork::TotalWork(const Plan& plan, const CpuGemm& gemm, const TotalLaunch& launch)
     : gemm_(gemm), dtype_(plan.dtype), launch_(launch) {
-  if (is_outer()) panels_ = Panels(ceil_div(launch.n, gemm.lanes));
+  if (!is_outer()) return;
+  panels_ = best_panels(gemm, dtype_,
+                        {.vectors = ceil_div(launch.n, gemm.lanes),
+                         .rows = std::min(launch.m, kRowsPerBlock),
+                         .k = kTotalRows});
 }
 
 double TotalWork::operations_per_row() const {

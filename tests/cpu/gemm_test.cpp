@@ -56,7 +56,7 @@ class Gemm : public testing::Test {
 
   AlignedMemory pack(const Shape& shape, const std::vector<T>& weight) const {
     const CpuGemm& gemm = module_->gemm();
-    const Panels panels(ceil_div(shape.n, gemm.lanes));
+    const Panels panels(ceil_div(shape.n, gemm.lanes), widest_);
     auto packed = AlignedMemory::allocate(packed_bytes(gemm, kDType, panels.vectors(), shape.k));
     RNNC_CHECK(packed.has_value(), "no memory");
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -90,7 +90,7 @@ class Gemm : public testing::Test {
   };
   void multiply(const Shape& shape, const Operands& operands, bool accumulate = false) const {
     const CpuGemm& gemm = module_->gemm();
-    const Panels panels(ceil_div(shape.n, gemm.lanes));
+    const Panels panels(ceil_div(shape.n, gemm.lanes), widest_);
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
       const int64_t first = panels.begin(panel) * gemm.lanes;
       multiply_panel(
@@ -153,6 +153,7 @@ class Gemm : public testing::Test {
   }
 
   std::unique_ptr<CpuModule> module_ = gemm_module(kDType, {});
+  int64_t widest_ = kMostPanelVectors;  // panels
 };
 
 using Types = testing::Types<float, double>;
@@ -178,6 +179,41 @@ TYPED_TEST(Gemm, OfEveryLevel) {
     for (const int64_t rows : {1, 2, 3, 4, 7, 12}) {
       for (const int64_t n : {1, 15, 64, 99}) this->check(rows, n, 300, n == 15);
     }
+  }
+}
+
+TYPED_TEST(Gemm, OfEveryTile) {
+  for (const CodeParam& param : code_params()) {
+    if (param.dtype != TestFixture::kDType) continue;
+    this->module_ = gemm_module(param.dtype, param.target);
+    for (this->widest_ = 1; this->widest_ <= kMostPanelVectors; ++this->widest_) {
+      const int64_t n = 2 * this->widest_ * this->module_->gemm().lanes - 1;
+      for (int64_t rows = 1; rows <= 9; ++rows) this->check(rows, n, 33, false);
+    }
+  }
+}
+
+// The widest panels of all, unless others let more of the sums be in registers.
+TYPED_TEST(Gemm, HasPanelsThatTakeNoLonger) {
+  constexpr DType dtype = TestFixture::kDType;
+  for (const CodeParam& param : code_params()) {
+    if (param.dtype != dtype) continue;
+    this->module_ = gemm_module(dtype, param.target);
+    const CpuGemm& gemm = this->module_->gemm();
+    for (const int64_t vectors : {1, 3, 4, 7, 12, 100}) {
+      for (int64_t rows = 1; rows <= 100; ++rows) {
+        const PanelShape shape = {.vectors = vectors, .rows = rows, .k = 384};
+        const Panels panels = best_panels(gemm, dtype, shape);
+        const Panels widest(vectors);
+        ASSERT_EQ(panels.begin(panels.count()), vectors);
+        ASSERT_LE(term_cycles(gemm, dtype, shape, panels), term_cycles(gemm, dtype, shape, widest));
+        ASSERT_TRUE(panels.count() == widest.count() || !has_large_tiles(gemm));
+      }
+    }
+    if (param.target.level != CpuLevel::Avx2) continue;
+    EXPECT_EQ(best_panels(gemm, dtype, {.vectors = 12, .rows = 1, .k = 384}).count(), 3);
+    EXPECT_EQ(best_panels(gemm, dtype, {.vectors = 12, .rows = 4, .k = 384}).count(), 4);
+    EXPECT_EQ(best_panels(gemm, dtype, {.vectors = 12, .rows = 6, .k = 384}).count(), 6);
   }
 }
 
