@@ -173,7 +173,7 @@ void LoopEmitter::emit() {
     strides_.push_back(entry(integer, 1));
   }
   const auto whole = static_cast<size_t>(kernel_.length / lanes_);
-  if (const size_t count = vectors_at_once(kernel_); count > 1 && whole >= count) {
+  if (const size_t count = vectors_at_once(kernel_, *loop_.carries); count > 1 && whole >= count) {
     column = emit_columns(column, count);
   }
   if (whole >= 1) column = emit_columns(column, 1);

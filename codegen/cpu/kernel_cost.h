@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ir/plan/plan.h"
 
@@ -13,5 +14,9 @@ int64_t operations_per_vector(const Kernel& kernel);
 
 /// Vectors per iteration: short bodies need several to hide latency, long ones are long enough.
 size_t vectors_at_once(const Kernel& kernel);
+
+/// Likewise of a loop over steps, of which each waits for the one before it: so many that others'
+/// work is done meanwhile.
+size_t vectors_at_once(const Kernel& kernel, const std::vector<LoopCarry>& carries);
 
 }  // namespace rnnc

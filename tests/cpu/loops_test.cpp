@@ -5,6 +5,8 @@
 #include <array>
 
 #include "codegen/cpu/cpu_code.h"
+#include "codegen/cpu/kernel_cost.h"
+#include "frontend/unit.h"
 #include "passes/build_plan.h"
 #include "passes/graph/pipeline.h"
 #include "tests/cpu/program_run.h"
@@ -53,6 +55,24 @@ TEST_P(Loops, AreInGeneratedCode) {
     return;
   }
   FAIL() << "no loop in the plan";
+}
+
+size_t vectors_at_once(const std::string& step) {
+  Unit unit("cell.rnn", "cell Cell[H](x: [H]) -> h {\nstate h: [H]\nparam u: [H]\n" + step + "}\n");
+  Graph graph = unit.lower("Cell", {}).value();
+  graph.bind({{"H", 40}});
+  const Plan plan = build_plan(graph, {.batch = 2, .max_steps = 50}).value();
+  const auto& loop = std::get<LoopLaunch>(plan.stages.at(0).launches.at(0));
+  return rnnc::vectors_at_once(plan.kernels[loop.kernel], loop.carries);
+}
+
+// Where a step waits for the one before it, other vectors' work is done meanwhile.
+TEST(VectorsAtOnce, AreMoreWhereStepsWait) {
+  EXPECT_EQ(vectors_at_once("h[t] = tanh(u * tanh(u * h[t-1]) + x[t])\n"), 4u);
+  EXPECT_EQ(vectors_at_once("a = tanh(u * x[t])\nh[t] = tanh(a * h[t-1]) + tanh(a + u)\n"), 2u);
+  EXPECT_EQ(vectors_at_once("a = tanh(tanh(tanh(u * x[t])))\n"
+                            "h[t] = tanh(a) * h[t-1] + a\n"),
+            1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, Loops,
