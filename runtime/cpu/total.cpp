@@ -1,8 +1,9 @@
-// Units are rows of the result, of which a thread's are turned into rows of memory first: the
-// kernels of products (codegen/cpu/emit_gemm.h) go along those.
+// Units are rows of the result, of which a thread's are turned into rows of memory first, packed like
+// rows of a weight: the kernels of products (codegen/cpu/emit_gemm.h) go along those.
 #include "runtime/cpu/total.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ir/base/arithmetic.h"
 
@@ -11,23 +12,6 @@ namespace {
 
 constexpr int64_t kLeastRows = 8;  // of the result in a unit
 constexpr int64_t kUnitsPerThread = 4;
-
-/// Columns [0, columns) of `rows` rows become rows of `rows` elements.
-template <typename T>
-void turn(const std::byte* source, int64_t stride, int64_t rows, int64_t columns,
-          std::byte* target) {
-  constexpr int64_t kTile = 16;  // columns that are a line of the cache or two
-  const T* from = reinterpret_cast<const T*>(source);
-  T* to = reinterpret_cast<T*>(target);
-  for (int64_t first = 0; first < columns; first += kTile) {
-    const int64_t count = std::min(kTile, columns - first);
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = first; column < first + count; ++column) {
-        to[column * rows + row] = from[row * stride + column];
-      }
-    }
-  }
-}
 
 /// Blocks of rows are added up by themselves, as sums over many rows are then more exact.
 template <typename T>
@@ -119,18 +103,20 @@ void TotalWork::add_outer_products(const Rows& rows, int64_t unit, int64_t units
   const int64_t begin = part_begin(launch_.m, parts, unit % parts);
   const int64_t count = part_begin(launch_.m, parts, unit % parts + 1) - begin;
   const std::byte* left = rows.left + (block * launch_.m + begin) * element;
-  if (dtype_ == DType::f64) {
-    turn<double>(left, launch_.left.stride, rows.count, count, scratch);
-  } else {
-    turn<float>(left, launch_.left.stride, rows.count, count, scratch);
+  std::array<const std::byte*, kTotalRows> left_rows;
+  for (int64_t row = 0; row < rows.count; ++row) {
+    left_rows[row] = left + row * launch_.left.stride * element;
   }
+  const int64_t turned_vectors = ceil_div(rows.count, gemm_.lanes);
+  pack_rows(gemm_, dtype_, {left_rows.data(), static_cast<size_t>(rows.count)},
+            {.vectors = turned_vectors, .k = count, .panel = scratch});
   std::byte* const out = rows.out + (block * launch_.m + begin) * launch_.n * element;
   for (int64_t part = 0; part < panels_.count(); ++part) {
     const int64_t column = panels_.begin(part) * gemm_.lanes;
     const int64_t vectors = panels_.vectors_of(part);
     multiply_panel(gemm_, dtype_,
                    {.left = scratch,
-                    .left_stride = rows.count,
+                    .left_stride = turned_vectors * gemm_.lanes,
                     .panel = panel(rows, block * panels_.count() + part),
                     .out = out + column * element,
                     .out_stride = launch_.n,
