@@ -1,6 +1,7 @@
 // Every scalar op on the GPU against its meaning in float64, special values included.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -72,6 +73,18 @@ bool close(Op op, DType dtype, double actual, double exact) {
   return std::fabs(actual - expected) <= relative * std::fabs(expected) + absolute;
 }
 
+InterpreterResult run_on_gpu(const Graph& graph, DType dtype, const InterpreterArgs& args) {
+  auto program =
+      Program::compile(graph, {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}});
+  RNNC_CHECK(program.has_value(), "{}", program.error().message);
+  const Status prepared = program->prepare(1, 1);
+  RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+  const DeviceArguments arguments(*program, args);
+  const Status ran = program->forward(arguments.on(nullptr));
+  RNNC_CHECK(ran.has_value(), "{}", ran.error().message);
+  return arguments.results();
+}
+
 class GpuScalarOps : public testing::TestWithParam<DType> {};
 
 TEST_P(GpuScalarOps, MatchTheirMeaning) {
@@ -95,15 +108,7 @@ TEST_P(GpuScalarOps, MatchTheirMeaning) {
     add_output(graph, std::string(op.name), graph.apply(op.op, values));
   }
 
-  auto program =
-      Program::compile(graph, {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}});
-  ASSERT_TRUE(program.has_value()) << program.error().message;
-  const Status prepared = program->prepare(1, 1);
-  ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
-  const DeviceArguments arguments(*program, args);
-  const Status ran = program->forward(arguments.on(nullptr));
-  ASSERT_TRUE(ran.has_value()) << ran.error().message;
-  const InterpreterResult result = arguments.results();
+  const InterpreterResult result = run_on_gpu(graph, dtype, args);
 
   for (size_t i = 0; i < ops.size(); ++i) {
     int wrong = 0;
@@ -116,6 +121,53 @@ TEST_P(GpuScalarOps, MatchTheirMeaning) {
       ++wrong;
       ADD_FAILURE() << fmt::format("{}({}, {}, {}) in {}: {}, expected {}", info(ops[i]).name, a, b,
                                    c, to_string(dtype), result.outputs[i][j], expected);
+    }
+  }
+}
+
+/// Significands times powers of two, all of which are floats.
+std::vector<double> floats_of_all_sizes(const std::string& name, int64_t count, int least,
+                                        int greatest) {
+  std::vector<double> values = deterministic_values(name, count, 1.0, DType::f32);
+  for (int64_t i = 0; i < count; ++i) {
+    const double significand = 1 + 0.9 * std::fabs(std::fmod(values[i], 1.0));
+    const double signed_one = static_cast<float>(std::copysign(significand, values[i]));
+    values[i] = std::ldexp(signed_one, static_cast<int>(least + i * 7 % (greatest - least)));
+  }
+  return values;
+}
+
+// Neither has the branches that those of the hardware's library have.
+TEST(GpuQuotientsAndRoots, AreNearestOfAllSizes) {
+  constexpr int64_t kCount = 50000;
+  InterpreterArgs args;
+  args.steps = args.batch = 1;
+  args.inputs = {floats_of_all_sizes("a", kCount, -120, 120),
+                 floats_of_all_sizes("b", kCount, -125, 127)};
+  std::ranges::reverse(args.inputs[1]);
+  for (int64_t i = 0; i < kCount / 2; ++i) {  // quotients and roots that are floats
+    const auto factor = static_cast<double>(1 + i % 4000);
+    args.inputs[1][i] = static_cast<double>(1 + i / 7 % 3000);
+    args.inputs[0][i] = i % 2 == 0 ? args.inputs[1][i] * factor : factor * factor;
+  }
+  Graph graph;
+  graph.name = "ops";
+  const NodeId a = add_input(graph, "a", {kCount});
+  const NodeId b = add_input(graph, "b", {kCount});
+  add_output(graph, "quotient", graph.apply(Op::Div, {a, b}));
+  add_output(graph, "root", graph.apply(Op::Sqrt, {a}));
+  const InterpreterResult result = run_on_gpu(graph, DType::f32, args);
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double x = args.inputs[0][i];
+    const double y = args.inputs[1][i];
+    for (const auto& [actual, exact] :
+         {std::pair(result.outputs[0][i], x / y), std::pair(result.outputs[1][i], std::sqrt(x))}) {
+      const auto nearest = static_cast<double>(static_cast<float>(exact));
+      const bool is_float = nearest == exact;
+      const double tolerance = is_float ? 0 : 0x1p-23 * std::fabs(exact) + 2e-38;
+      const bool is_same = actual == nearest || (std::isnan(actual) && std::isnan(exact));
+      ASSERT_TRUE(is_same || std::fabs(actual - exact) <= tolerance)
+          << fmt::format("{} and {}: {}, expected {}", x, y, actual, nearest);
     }
   }
 }

@@ -59,8 +59,29 @@ static __device__ __forceinline__ float rnnc_log1p(float a) {
 static __device__ __forceinline__ float rnnc_expm1(float a) {
   return expm1f(a);
 }
+// a / b within an ulp, and exact where the quotient is a float. No branch: what a division does
+// apart takes turns with others' work, and keeps a step's work from being done beside another's.
+// What is too great or small for its reciprocal to be normal is scaled before.
+static __device__ __forceinline__ float rnnc_divide(float a, float b) {
+  const float size = fabsf(b);
+  const float scale = size > 0x1p100f ? 0x1p-60f : size < 0x1p-100f ? 0x1p60f : 1.0f;
+  a *= scale;
+  b *= scale;
+  const float reciprocal = rnnc_reciprocal(b);
+  const float quotient = a * reciprocal;
+  const float rest = fmaf(-quotient, b, a);
+  // Not of zero, infinities and NaN.
+  return fabsf(rest) <= fabsf(a) ? fmaf(rest, reciprocal, quotient) : quotient;
+}
+// Likewise.
 static __device__ __forceinline__ float rnnc_sqrt(float a) {
-  return sqrtf(a);
+  const bool is_small = a < 0x1p-100f;
+  const float b = is_small ? a * 0x1p100f : a;
+  const float inverse = rsqrtf(b);
+  const float root = b * inverse;
+  const float better = fmaf(fmaf(-root, root, b), 0.5f * inverse, root);
+  // Of zero and infinity itself.
+  return b == 0.0f || inverse == 0.0f ? a : better * (is_small ? 0x1p-50f : 1.0f);
 }
 static __device__ __forceinline__ float rnnc_rsqrt(float a) {
   return rsqrtf(a);

@@ -1,19 +1,5 @@
 // ---- Affine maps that scans compose (ScanRound of ir/plan/scan_round.h). ----
 
-// a / b within an ulp, without the branch that a division has: each step of a thread has its own.
-// What is too great or small for its reciprocal to be normal is scaled before.
-static __device__ __forceinline__ float rnnc_quotient(float a, float b) {
-  const float size = fabsf(b);
-  const float scale = size > 0x1p100f ? 0x1p-60f : size < 0x1p-100f ? 0x1p60f : 1.0f;
-  a *= scale;
-  b *= scale;
-  const float reciprocal = rnnc_reciprocal(b);
-  const float quotient = a * reciprocal;
-  const float rest = fmaf(-quotient, b, a);
-  // Not of zero, infinities and NaN.
-  return fabsf(rest) <= fabsf(a) ? fmaf(rest, reciprocal, quotient) : quotient;
-}
-
 // Of what is rounded to 16 bits: exp(a) errs by as many ulp as |a| has ones.
 static __device__ __forceinline__ float rnnc_short_exp(float a) {
   return rnnc_near_exp2(a * 1.44269504088896340736f);

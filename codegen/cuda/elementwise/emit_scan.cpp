@@ -346,7 +346,7 @@ class ScanEmitter : TextWriter {
 
   /// In place of the prelude's; none: "".
   std::string_view own_function(Op op) const {
-    if (!traits_.short_functions) return op == Op::Div ? "rnnc_quotient" : "";
+    if (!traits_.short_functions) return "";
     switch (op) {
       case Op::Div:
         return "rnnc_near_divide";

@@ -66,6 +66,9 @@ class Describer : TextWriter {
     if (one.kind == Kind::Reduce) {
       return fmt::format("{}({})", info(one.op).name, bare(formulas_[one.operands[0]]));
     }
+    if (one.op == Op::Div) {
+      return fmt::format("({} / {})", formulas_[one.operands[0]], formulas_[one.operands[1]]);
+    }
     // As in the kernel, whose functions are called rnnc_tanh where the cell says tanh.
     const bool is_call = !info(one.op).cuda.starts_with('(');
     std::string text = cuda_scalar_text(one.op, [&](size_t i) {
