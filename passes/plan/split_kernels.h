@@ -19,6 +19,7 @@ namespace rnnc {
 inline constexpr size_t kMostInstructions = 1024;
 inline constexpr size_t kMostArguments = 256;
 
+/// Whether it has more.
 bool is_too_long(const Kernel& kernel);
 
 /// Of elementwise launches whose kernels have no loops. `plan` has its lags, and no offsets yet.

@@ -30,8 +30,7 @@ namespace {
 
 /// Bytes of products' results at a time.
 constexpr int64_t kResultBytes = 16 << 10;
-/// Few, so that of a row the kernel has several vectors at a time; whole tiles of 6 rows, or of 3,
-/// which the widest panels have.
+/// Few, so that of a row the kernel has several vectors at a time; whole tiles of 3, 4 or 6 rows.
 constexpr int64_t kRowsAtOnce = 24;
 
 class FusedWork : public PreparedLaunch {

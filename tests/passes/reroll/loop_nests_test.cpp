@@ -120,16 +120,6 @@ TEST(LoopNestGradients, RandomNestsComputeTheSame) {
 
 // ---- What becomes no loop ----
 
-size_t loops_over_steps(const Plan& plan) {
-  size_t count = 0;
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      if (std::holds_alternative<LoopLaunch>(launch)) ++count;
-    }
-  }
-  return count;
-}
-
 /// A nest that has to be unrolled: `max` over arrays that are gone through from both ends.
 constexpr uint64_t kUnrolledSeed = 3;
 
@@ -139,24 +129,6 @@ TEST(LongLoops, AreSteps) {
   for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
     EXPECT_EQ(loops_over_steps(rerolled_plan(few, machine)), 1u);
     EXPECT_EQ(loops_over_steps(rerolled_plan(many, machine)), 0u);
-  }
-}
-
-/// So many states fit the registers of none of a GPU's threads; a processor has them in its caches.
-TEST(LongLoops, OfManyArraysAreStepsOnAGpu) {
-  const auto graph_of_states = [](int64_t count) {
-    Unit unit("cell.rnn",
-              "cell Cell[K, H](q: [K], x: [H]) -> o {\nstate S[K]: [H]\no = x[t]\n"
-              "for i in 0..K - 3 { o = o + q[t][i] * S[i + 2][t-1] }\n"
-              "for i in 0..K { S[i][t] = tanh(q[t][i] * S[i][t-1] + x[t]) }\n}\n");
-    Graph graph = unit.lower("Cell", {{"K", count}}).value();
-    graph.bind({{"K", count}, {"H", 5}});
-    return graph;
-  };
-  for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
-    const size_t of_many = machine.kind == Machine::Kind::Cuda ? 0 : 1;
-    EXPECT_EQ(loops_over_steps(rerolled_plan(graph_of_states(80), machine)), 1u);
-    EXPECT_EQ(loops_over_steps(rerolled_plan(graph_of_states(96), machine)), of_many);
   }
 }
 

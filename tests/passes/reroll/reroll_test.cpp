@@ -109,6 +109,16 @@ TEST_P(Reroll, BackwardHalvesComputeTheSame) {
 INSTANTIATE_TEST_SUITE_P(All, Reroll, testing::ValuesIn(array_cells()),
                          [](const auto& made) { return made.param.name; });
 
+/// So many states fit the registers of none of a GPU's threads; a processor has them in its caches.
+TEST(LongLoops, OfManyArraysAreStepsOnAGpu) {
+  const ArrayCell part = array_cells().back();
+  for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
+    const size_t of_many = machine.kind == Machine::Kind::Cuda ? 0 : 1;
+    EXPECT_EQ(loops_over_steps(rerolled_plan(graph_of(part, 80), machine)), 1u);
+    EXPECT_EQ(loops_over_steps(rerolled_plan(graph_of(part, 96), machine)), of_many);
+  }
+}
+
 // ---- Why there are no loops ----
 
 std::vector<std::string> reasons(const Plan& plan, Machine::Kind machine) {

@@ -57,6 +57,17 @@ inline void expect_steps_of_interpreter(const Graph& graph, int64_t steps, bool 
   }
 }
 
+/// Launches that go over all steps.
+inline size_t loops_over_steps(const Plan& plan) {
+  size_t count = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      if (std::holds_alternative<LoopLaunch>(launch)) ++count;
+    }
+  }
+  return count;
+}
+
 /// Of a cell's backward half, whose plan for a CPU it gives.
 inline Plan expect_gradients_of_interpreter(Graph graph) {
   const Status lowered = run_pipeline(graph, {.training = true});
