@@ -288,11 +288,6 @@ int64_t aligned_size(const Plan& plan, const Buffer& buffer) {
   return aligned_size(byte_size(plan, buffer));
 }
 
-bool overlap(const Lifetime& a, const Lifetime& b) {
-  if (a.begin <= b.end && b.begin <= a.end) return true;
-  return a.section == b.section && a.lag != b.lag;
-}
-
 int64_t live_bytes(const std::vector<Lifetime>& lifetimes) {
   std::vector<const Lifetime*> of_every_lag;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<const Lifetime*>> lags;  // by section, lag

@@ -8,15 +8,13 @@
 
 namespace rnnc {
 
-/// Of one buffer, or of several that follow each other in one place. Time is counted in launches,
-/// in the plan's order; a section is all the Once stages, or a sweep.
-struct Lifetime {
+/// When memory is in use. Time is counted in launches, in the plan's order; a section is all the Once
+/// stages, or a sweep.
+struct UseTime {
   static constexpr uint32_t kEveryLag = UINT32_MAX;
 
-  std::vector<BufferId> buffers;  // of equal size
-  int64_t bytes = 0;              // a multiple of 256
-  uint32_t begin = 0;             // the first launch that needs it
-  uint32_t end = 0;               // and the last
+  uint32_t begin = 0;  // the first launch that needs it
+  uint32_t end = 0;    // and the last
   uint32_t section = 0;
   /// Launches of different lags of a section may run at any time relative to each other. What lives
   /// through whole sections is of every lag.
@@ -24,7 +22,16 @@ struct Lifetime {
 };
 
 /// Whether the two are in use at the same time, or may be.
-bool overlap(const Lifetime& a, const Lifetime& b);
+inline bool overlap(const UseTime& a, const UseTime& b) {
+  if (a.begin <= b.end && b.begin <= a.end) return true;
+  return a.section == b.section && a.lag != b.lag;
+}
+
+/// Of one buffer, or of several that follow each other in one place.
+struct Lifetime : UseTime {
+  std::vector<BufferId> buffers;  // of equal size
+  int64_t bytes = 0;              // a multiple of 256
+};
 
 /// The most bytes that are in use at the same time, if lags are at their worst together.
 int64_t live_bytes(const std::vector<Lifetime>& lifetimes);

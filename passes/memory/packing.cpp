@@ -72,13 +72,14 @@ class Packer {
   Packing try_order(const Order& order) {
     if (is_done()) return best_;
     Packing packing{std::vector<int64_t>(lifetimes_.size(), 0), 0};
-    Order placed;  // by offset
+    placed_.clear();
     for (const uint32_t i : order) {
-      const int64_t offset = lowest(i, placed, packing);
-      packing.offsets[i] = offset;
-      packing.bytes = std::max(packing.bytes, offset + lifetimes_[i].bytes);
-      const auto below = [&](uint32_t other) { return packing.offsets[other] <= offset; };
-      placed.insert(std::ranges::partition_point(placed, below), i);
+      const int64_t begin = lowest(lifetimes_[i]);
+      const int64_t end = begin + lifetimes_[i].bytes;
+      packing.offsets[i] = begin;
+      packing.bytes = std::max(packing.bytes, end);
+      const auto below = [&](const Placed& other) { return other.begin <= begin; };
+      placed_.insert(std::ranges::partition_point(placed_, below), {lifetimes_[i], begin, end});
     }
     if (best_order_.empty() || packing.bytes < best_.bytes) {
       best_order_ = order;
@@ -87,18 +88,26 @@ class Packer {
     return packing;
   }
 
-  int64_t lowest(uint32_t i, const Order& placed, const Packing& packing) const {
+  int64_t lowest(const Lifetime& lifetime) const {
     int64_t offset = 0;
-    for (const uint32_t other : placed) {
-      if (!overlap(lifetimes_[i], lifetimes_[other])) continue;
-      if (packing.offsets[other] >= offset + lifetimes_[i].bytes) break;
-      offset = std::max(offset, packing.offsets[other] + lifetimes_[other].bytes);
+    for (const Placed& other : placed_) {
+      if (!overlap(lifetime, other.time)) continue;
+      if (other.begin >= offset + lifetime.bytes) break;
+      offset = std::max(offset, other.end);
     }
     return offset;
   }
 
+  /// What a lifetime is compared with, side by side in memory: of thousands, every pair is.
+  struct Placed {
+    UseTime time;
+    int64_t begin;  // bytes
+    int64_t end;
+  };
+
   const std::vector<Lifetime>& lifetimes_;
   int64_t least_;
+  std::vector<Placed> placed_;  // by offset
   Order best_order_;
   Packing best_;
 };

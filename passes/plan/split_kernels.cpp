@@ -21,8 +21,8 @@ namespace {
 using Kind = Instruction::Kind;
 
 /// Of a piece, which may be half as long where fewer values cross the cut.
-constexpr size_t kMostOfPiece = 512;
-constexpr size_t kMostArraysOfPiece = 192;
+constexpr size_t kMostOfPiece = 320;
+constexpr size_t kMostArraysOfPiece = 128;
 
 class KernelSplitter {
  public:

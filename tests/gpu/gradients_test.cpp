@@ -13,6 +13,7 @@
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/long_cells.h"
 #include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
@@ -77,6 +78,28 @@ TEST(GpuGradientsOfManyLayers, AreInSeveralLaunches) {
                 .dtype = DType::f32,
                 .passes = kNothingRefused});
 }
+
+// ---- Long steps, whose kernels are several of many arrays. ----
+
+class GpuLongSteps : public testing::TestWithParam<LongCell> {};
+
+TEST_P(GpuLongSteps, AreWhatTheInterpreterComputes) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    check(graph_of_turns(GetParam(), 200),
+          {.steps = 5,
+           .batch = 3,
+           .chunk = 2,
+           .seed = 1,
+           .dtype = dtype,
+           .lengths = dtype == DType::f32,
+           .resets = dtype == DType::bf16,
+           .given_states = true,
+           .passes = kNothingRefused});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuLongSteps, testing::ValuesIn(long_cells()),
+                         [](const auto& test) { return test.param.name; });
 
 // ---- Loops over arrays that stay loops. ----
 

@@ -30,8 +30,23 @@ std::string cuda_access_parameters(size_t count, std::string_view reference) {
 }
 
 bool cuda_has_many_arrays(const Kernel& kernel) {
-  constexpr size_t kMany = 128;
+  constexpr size_t kMany = 64;
   return kernel.arguments.size() > kMany;
+}
+
+std::string cuda_arrays_struct(const std::string& kernel_name, size_t count) {
+  return fmt::format("struct {}_arrays {{\n  rnnc_access of[{}];\n}};\n", kernel_name, count);
+}
+
+std::string cuda_arrays_parameter(const std::string& kernel_name) {
+  return fmt::format(", const __grid_constant__ {}_arrays arrays", kernel_name);
+}
+
+std::string cuda_find_places(size_t count) {
+  return fmt::format(
+      "  __shared__ rnnc_place places[{0}];\n"
+      "  rnnc_find_places(rows.frame, arrays.of, {0}, places);\n",
+      count);
 }
 
 std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,

@@ -1,18 +1,30 @@
-// ---- Rows of kernels with many arrays: what `rnnc_row` makes, where it is needed. ----
+// ---- Rows of kernels with many arrays: what `rnnc_row` makes, worked out once for a block. ----
 
-// In the place of the parameter block, where an array has no slot. Not static: the compiler would
-// know what is in it, and make branches of that.
-__device__ rnnc_word rnnc_no_slots[4];
+// Where row 0 of an array lies, and the elements from a row to the next.
+struct alignas(16) rnnc_place {
+  rnnc_word first;
+  rnnc_word stride;
+};
 
-// Of hundreds of arrays, branches, words that might have been stored to and assumptions about
-// pointers take minutes to compile: here are none.
+// By all threads of a block, which then wait for one another. Where each access is worked out where
+// it is needed, hundreds of them are most of a kernel's code and of the time that it takes to compile.
+static __device__ __forceinline__ void rnnc_find_places(const rnnc_word* frame,
+                                                        const rnnc_access* arrays, int count,
+                                                        rnnc_place* places) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    const rnnc_access& access = arrays[i];
+    rnnc_word first = access.address;
+    if (access.slot >= 0) first += frame[3 + access.slot] + frame[0] * access.per_step;
+    places[i] = {first, access.stride};
+  }
+  __syncthreads();
+}
+
+// Without assumptions about pointers: of hundreds they take minutes to compile.
 template <typename T>
-static __device__ __forceinline__ T* rnnc_row_of_many(const rnnc_word* frame,
-                                                      const rnnc_access& access, unsigned row) {
-  const rnnc_word* const words = access.slot >= 0 ? frame : rnnc_no_slots;
-  const rnnc_word first =
-      access.address + __ldg(words + 3 + max(access.slot, 0)) + __ldg(words) * access.per_step;
-  const rnnc_word bytes = row * access.stride * static_cast<rnnc_word>(sizeof(T));
+static __device__ __forceinline__ T* rnnc_row_of_many(const rnnc_place& place, unsigned row) {
+  const rnnc_word bytes = row * place.stride * static_cast<rnnc_word>(sizeof(T));
   return reinterpret_cast<T*>(
-      __cvta_global_to_generic(static_cast<unsigned long long>(first + bytes)));
+      __cvta_global_to_generic(static_cast<unsigned long long>(place.first + bytes)));
 }

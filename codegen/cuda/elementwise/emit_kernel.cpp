@@ -27,12 +27,16 @@ class ElementEmitter : TextWriter {
       : kernel_(kernel),
         shape_(cuda_kernel_shape(kernel)),
         index_(index),
-        many_(kernel.loops.empty() && cuda_has_many_arrays(kernel)) {}
+        name_(cuda_kernel_name(index)) {}
 
   std::string emit_kernel() {
+    const size_t count = kernel_.arguments.size();
+    many_ = kernel_.loops.empty() && cuda_has_many_arrays(kernel_);
+    if (many_) part("{}", cuda_arrays_struct(name_, count));
     line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
-    line("{}(const rnnc_rows rows{}) {{", cuda_kernel_name(index_),
-         cuda_access_parameters(kernel_.arguments.size()));
+    line("{}(const rnnc_rows rows{}) {{", name_,
+         many_ ? cuda_arrays_parameter(name_) : cuda_access_parameters(count));
+    if (many_) part("{}", cuda_find_places(count));
     return body();
   }
 
@@ -92,7 +96,7 @@ class ElementEmitter : TextWriter {
   std::string place(uint32_t argument) const {
     const std::string element = kernel_.arguments[argument].vector ? " + e" : "";
     if (!many_) return fmt::format("a{}{}", argument, element);
-    return fmt::format("rnnc_row_of_many<{}>(rows.frame, p{}, row){}",
+    return fmt::format("rnnc_row_of_many<{}>(places[{}], row){}",
                        cuda_array_type(kernel_.arguments[argument]), argument, element);
   }
 
@@ -132,7 +136,8 @@ class ElementEmitter : TextWriter {
   const Kernel& kernel_;
   const CudaKernelShape shape_;
   const size_t index_;
-  const bool many_;  // arrays, whose rows have no variables
+  const std::string name_;
+  bool many_ = false;  // arrays, whose rows have no variables
 };
 
 class PacketEmitter : TextWriter {

@@ -104,7 +104,7 @@ class RowEmitter : TextWriter {
     if (!checked_.empty()) line("template <bool Aligned>");
     part("static __device__ __forceinline__ void {}_row(", name_);
     if (many_) {
-      part("const rnnc_rows& rows{}", cuda_access_parameters(kernel_.arguments.size(), "&"));
+      part("const rnnc_place* places");
     } else {
       for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
         part("{}{}* const a{}", i == 0 ? "" : ", ", array_type(i), i);
@@ -139,7 +139,7 @@ class RowEmitter : TextWriter {
   /// The block's row of an array.
   std::string row(uint32_t argument) const {
     if (!many_) return fmt::format("a{}", argument);
-    return fmt::format("rnnc_row_of_many<{}>(rows.frame, p{}, blockIdx.x)", array_type(argument),
+    return fmt::format("rnnc_row_of_many<{}>(places[{}], blockIdx.x)", array_type(argument),
                        argument);
   }
 
@@ -368,19 +368,19 @@ class RowEmitter : TextWriter {
   // ---- The kernel itself ----
 
   void entry() {
+    const size_t count = kernel_.arguments.size();
+    if (many_) part("{}", cuda_arrays_struct(name_, count));
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, blocks());
-    line("{}(const rnnc_rows rows{}) {{", name_, cuda_access_parameters(kernel_.arguments.size()));
+    line("{}(const rnnc_rows rows{}) {{", name_,
+         many_ ? cuda_arrays_parameter(name_) : cuda_access_parameters(count));
     line("  rnnc_let_next_begin();");
     line("  if (!rnnc_is_due(rows)) {{");
     line("    rnnc_wait_for_previous();");
     line("    return;");
     line("  }}");
-    std::string arrays = many_ ? "rows" : "";
-    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      if (many_) {
-        arrays += fmt::format(", p{}", i);
-        continue;
-      }
+    if (many_) part("{}", cuda_find_places(count));
+    std::string arrays = many_ ? "places" : "";
+    for (uint32_t i = 0; i < count && !many_; ++i) {
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, blockIdx.x);", array_type(i), i,
            array_type(i), i);
       arrays += fmt::format("{}a{}", i == 0 ? "" : ", ", i);

@@ -93,11 +93,10 @@ TEST(Packing, OfFewIsTheSmallestThereIs) {
 
 TEST(Packing, LanesAreAtTheirWorstTogether) {
   // Lag 0: 2 then 3; lag 1: 4; all the time: 1.
-  const std::vector<Lifetime> lifetimes = {
-      {.buffers = {}, .bytes = 512, .begin = 0, .end = 0, .lag = 0},
-      {.buffers = {}, .bytes = 768, .begin = 1, .end = 1, .lag = 0},
-      {.buffers = {}, .bytes = 1024, .begin = 2, .end = 2, .lag = 1},
-      {.buffers = {}, .bytes = 256, .begin = 0, .end = 2}};
+  const std::vector<Lifetime> lifetimes = {{{.begin = 0, .end = 0, .lag = 0}, {}, 512},
+                                           {{.begin = 1, .end = 1, .lag = 0}, {}, 768},
+                                           {{.begin = 2, .end = 2, .lag = 1}, {}, 1024},
+                                           {{.begin = 0, .end = 2}, {}, 256}};
   EXPECT_EQ(live_bytes(lifetimes), 768 + 1024 + 256);
   EXPECT_EQ(pack(lifetimes).bytes, 768 + 1024 + 256);
 }
