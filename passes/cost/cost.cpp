@@ -25,17 +25,20 @@
 namespace rnnc {
 namespace {
 
-// Dependent arithmetic of one step: of a CPU, and of a GPU (H100: 54 to 79 ns of minGRU, from 64 to
-// 12288 elements).
+// Dependent arithmetic of one step: of a CPU; of a GPU's thread, which has the steps of an element
+// and little beside them, besides what each operation takes, and each use of the unit for special
+// functions (H200, few elements: LRU 58 ns, minGRU 74, QRNN 103, S4D 107, HGRN 128).
 constexpr double kLoopStepSeconds = 2e-8;
-constexpr double kGpuLoopStepSeconds = 7.5e-8;
+constexpr double kGpuLoopStepSeconds = 5e-8;
+constexpr double kGpuLoopOperationSeconds = 9e-10;
+constexpr double kGpuLoopSpecialSeconds = 1e-8;
 // What a loop over so many channels or fewer reaches of a GPU's bandwidth (H100, minGRU,
 // 64x512x1024 in f32: 2.5 TB/s of 3.35).
 constexpr double kGpuLoopBandwidth = 0.75;
 constexpr int64_t kGpuLoopChannels = 1 << 16;
 // Of a scan (minGRU on an H100): what it takes longer to begin than another launch, to hand states
 // from one group of tiles to the next, what it reaches of the bandwidth, and its arithmetic for an
-// element of a round.
+// element of a state.
 constexpr double kScanStartSeconds = 8e-6;
 constexpr double kScanHopSeconds = 1.8e-6;
 constexpr int64_t kScanHopTiles = 16;
@@ -156,8 +159,7 @@ class CostModel {
   }
 
   double seconds_of(const LoopLaunch& loop, const Times& times) const {
-    const double step = is_cpu() ? kLoopStepSeconds : kGpuLoopStepSeconds;
-    const double latency = step * static_cast<double>(plan_.chunk);
+    const double latency = loop_step(loop) * static_cast<double>(plan_.chunk);
     const double shared = is_cpu() ? std::max(cpu_loop(loop, times.arithmetic), times.traffic)
                                    : gpu_loop(loop, times);
     return std::max(shared, latency);
@@ -183,6 +185,16 @@ class CostModel {
   }
   const StepShares& step_shares(const GemmLaunch&) const { return machine_.step_product; }
   const StepShares& step_shares(const FusedLaunch&) const { return machine_.step_fused; }
+
+  double loop_step(const LoopLaunch& loop) const {
+    if (is_cpu()) return kLoopStepSeconds;
+    double seconds = kGpuLoopStepSeconds;
+    for (const Instruction& instruction : plan_.kernels[loop.kernel].body) {
+      if (instruction.kind != Instruction::Kind::Scalar) continue;
+      seconds += kGpuLoopOperationSeconds + kGpuLoopSpecialSeconds * info(instruction.op).specials;
+    }
+    return seconds;
+  }
 
   double gpu_loop(const LoopLaunch& loop, const Times& times) const {
     const bool few = plan_.batch * plan_.kernels[loop.kernel].length <= kGpuLoopChannels;
@@ -226,7 +238,9 @@ class CostModel {
 
   double scan_arithmetic(const ScanLaunch& scan) const {
     const int64_t elements = plan_.batch * plan_.chunk * plan_.kernels[scan.kernel].length;
-    return kScanElementSeconds * static_cast<double>(elements * std::ssize(scan.rounds));
+    int64_t states = 0;
+    for (const ScanRound& round : scan.rounds) states += std::ssize(round.states);
+    return kScanElementSeconds * static_cast<double>(elements * states);
   }
 
   bool is_cpu() const { return machine_.kind == Machine::Kind::Cpu; }

@@ -30,7 +30,7 @@ std::string cuda_access_parameters(size_t count, std::string_view reference) {
 }
 
 bool cuda_has_many_arrays(const Kernel& kernel) {
-  constexpr size_t kMany = 64;
+  constexpr size_t kMany = 96;
   return kernel.arguments.size() > kMany;
 }
 
