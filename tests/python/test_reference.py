@@ -264,6 +264,12 @@ network Units[H](x: [H]) -> y {
         x = torch.full((3, 2, DIMS["F"]), torch.nan, dtype=torch.float64)
         self.compare(cell, [x], named, lengths=torch.zeros(2, dtype=torch.int64))
 
+    def test_of_what_is_no_cell(self):
+        with self.assertRaisesRegex(TypeError, "^LSTM is no rnnc.torch.Cell: .* is torch.nn.LSTM$"):
+            reference(rnnc.torch.LSTM(2, 3))
+        with self.assertRaisesRegex(TypeError, "^Linear is no rnnc.torch.Cell$"):
+            reference(torch.nn.Linear(2, 3))
+
     def test_batch_first(self):
         cell = cell_of(EXAMPLES / "cells/qrnn.rnn", None, "IH", batch_first=True)
         self.compare(cell, inputs_of(cell, BATCH, STEPS), lengths=LENGTHS)

@@ -250,6 +250,9 @@ class Cells(unittest.TestCase):
                 self.assertTrue(torch.equal(cell(x, lengths=every_second)[0], expected))
             y = rnnc.torch.reference(cell)(x, lengths=lengths)[0]
             self.assertLessEqual(worst(y, expected), 1e-12)
+        beyond_int32 = torch.tensor([2**32 + 1, -(2**33), 2])
+        for lengths in (beyond_int32, beyond_int32.tolist()):
+            self.assertTrue(torch.equal(cell(x, lengths=lengths)[0], expected))
 
     def test_no_torchscript(self):
         for module in (rnnc.torch.LSTM(2, 3), rnnc.torch.Cell("lstm", I=2, H=3)):

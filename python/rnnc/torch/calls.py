@@ -276,7 +276,7 @@ class _Check:
             self.problems.append(f"lengths are {dtype}, expected integers")
         convert = functools.partial(_as_lengths, device)
         if dtype is not torch.int32 and getattr(given, "device", None) == device:
-            convert = torch.Tensor.int  # which is contiguous then
+            convert = _as_int32 if dtype is torch.int64 else torch.Tensor.int  # contiguous then
         self._numbers("lengths", given, (self.batch,), convert)
 
     def _numbers(self, what, given, shape, convert):
@@ -294,7 +294,7 @@ def _as_int32(x):
 
 
 def _as_lengths(device, given):
-    lengths = given if isinstance(given, torch.Tensor) else torch.as_tensor(given)
+    lengths = _as_int32(given if isinstance(given, torch.Tensor) else torch.as_tensor(given))
     if lengths.dtype is not torch.int32 or lengths.device != device:
         return lengths.to(device, torch.int32)
     return lengths.contiguous()

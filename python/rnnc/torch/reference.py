@@ -13,10 +13,15 @@ import torch
 from torch.nn import functional
 
 from rnnc.torch.cell import Cell
+from rnnc.torch.layers import Layers
 
 
 def reference(cell):
     """A module that computes what a `Cell` does, with its Parameters, and is called as it is."""
+    if not isinstance(cell, Cell):
+        name = type(cell).__name__
+        hint = f": what computes as it does is torch.nn.{name}" if isinstance(cell, Layers) else ""
+        raise TypeError(f"{name} is no rnnc.torch.Cell{hint}")
     return Reference(cell)
 
 
