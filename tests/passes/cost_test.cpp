@@ -158,8 +158,8 @@ TEST(Cost, OfALoopIsNoLessThanItsStepsOneByOne) {
   const Cost cost = cost_of(small.plan, stage, stage.launches[0], machine());
   EXPECT_EQ(cost.flops, 1000.0 * 2 * 8 * 12);
   EXPECT_EQ(cost.bytes, 4.0 * 2 * 8 * (1000 + 1 + 1));  // the state is loaded and stored once
-  // An addition and a hyperbolic tangent, which takes two special functions.
-  EXPECT_DOUBLE_EQ(cost.seconds, 1e-6 + 1000 * (50e-9 + 2 * 0.9e-9 + 2 * 10e-9));
+  // Two additions and a hyperbolic tangent, which takes two special functions.
+  EXPECT_DOUBLE_EQ(cost.seconds, 1e-6 + 1000 * (50e-9 + 3 * 0.9e-9 + 2 * 10e-9));
 }
 
 TEST(Cost, OfAResidentRecurrenceIsItsStepsAndTheLoadingOfWeights) {
