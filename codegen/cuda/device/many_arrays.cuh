@@ -13,10 +13,7 @@ static __device__ __forceinline__ void rnnc_find_places(const rnnc_word* frame,
                                                         rnnc_place* places) {
 #pragma unroll 1
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
-    const rnnc_access& access = arrays[i];
-    rnnc_word first = access.address;
-    if (access.slot >= 0) first += frame[3 + access.slot] + frame[0] * access.per_step;
-    places[i] = {first, access.stride};
+    places[i] = {rnnc_address(frame, arrays[i]), arrays[i].stride};
   }
   __syncthreads();
 }

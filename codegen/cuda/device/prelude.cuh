@@ -207,12 +207,17 @@ static __device__ __forceinline__ T* rnnc_row(T* first, const rnnc_access& acces
   __builtin_assume(__isGlobal(place));  // loads and stores need not find out
   return place;
 }
+// Of row 0.
+static __device__ __forceinline__ rnnc_word rnnc_address(const rnnc_word* frame,
+                                                         const rnnc_access& access) {
+  rnnc_word address = access.address;
+  if (access.slot >= 0) address += frame[3 + access.slot] + frame[0] * access.per_step;
+  return address;
+}
 template <typename T>
 static __device__ __forceinline__ T* rnnc_row(const rnnc_word* frame, const rnnc_access& access,
                                               unsigned row) {
-  rnnc_word address = access.address;
-  if (access.slot >= 0) address += frame[3 + access.slot] + frame[0] * access.per_step;
-  return rnnc_row(reinterpret_cast<T*>(address), access, row);
+  return rnnc_row(reinterpret_cast<T*>(rnnc_address(frame, access)), access, row);
 }
 
 // Whether the launch has anything to do.

@@ -34,7 +34,9 @@ UNKNOWN = -1, None, None  # number of tensors, check, call
 FORMS = 8  # of calls: 1, states are given, + 2, lengths, + 4, resets
 Guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 version_of = torch.Tensor._version.__get__
-KEPT_WORKSPACE = 1 << 20  # bytes, at most
+# Bytes, at most. What PyTorch frees on a CPU goes back to the system: training an LSTM of 512 units, 30
+# steps, 64 sequences, took 10,000 page faults, 27 to 48 of 430 to 450 ms; now 150, 0.4 ms.
+KEPT_WORKSPACE = {"cpu": 64 << 20, "cuda": 1 << 20}
 
 
 _sources = weakref.WeakSet()
@@ -415,7 +417,7 @@ class Compiled:
     def scratch(self, size):
         """Workspace of a call. A small one is kept: on the CPU calls are done on return, and those on a
         GPU are in order. But a CUDA graph has its own."""
-        if size > KEPT_WORKSPACE or self.is_captured:
+        if size > KEPT_WORKSPACE[self.device.type] or self.is_captured:
             return self.bytes(size)
         if self.workspace is None or self.workspace.numel() < size:
             self.workspace = self.kept_bytes(size)
