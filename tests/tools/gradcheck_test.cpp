@@ -58,6 +58,27 @@ TEST_F(Gradcheck, ComparesWithADeviceInItsType) {
             "0.0001 is good\n");
 }
 
+TEST_F(Gradcheck, RoundingIsNotWrongWhereTermsCancel) {
+  // Softmax does not change with what is added to all of its elements.
+  directory_.write("shift.rnn",
+                   "cell Shift[H](x: [H]) -> h {\n  state h: [H]\n  param R: [H, H]\n"
+                   "  param c: [H]\n  h[t] = softmax(x[t] + R @ h[t-1] + sum(c))\n}\n");
+  for (const std::string dtype : {"f64", "f32"}) {
+    const std::string table = good({"gradcheck", "shift.rnn", "--dim", "H=16", "--dtype", dtype});
+    EXPECT_NE(table.find("\nparam c "), std::string::npos) << table;
+  }
+  // What is far smaller than others is compared still.
+  directory_.write("small.rnn",
+                   "cell Small[H](x: [H]) -> y {\n  param w, v: [H]\n"
+                   "  y = w * x[t] + v * stop_gradient(x[t]) * 1e-30 * 1e-30 * 1e57\n}\n");
+  const CommandResult result = rnnc({"gradcheck", "small.rnn", "--dim", "H=3", "--dtype", "f32"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.errors,
+            "rnnc: error: the gradient of param `v` on cpu in f32 is off by inf of a tenth of the "
+            "largest norm; at "
+            "most 0.0001 is good\n");
+}
+
 TEST_F(Gradcheck, SaysWhatIsWrong) {
   directory_.write("root.rnn", "cell Root[H](x: [H]) -> y {\n  y = sqrt(-1 - x[t] * x[t])\n}\n");
   CommandResult result = rnnc({"gradcheck", "root.rnn", "--dim", "H=1", "--steps=1", "--batch=1"});

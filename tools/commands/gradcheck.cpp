@@ -17,6 +17,10 @@ namespace {
 /// Kinks of an array that are listed one by one.
 constexpr size_t kMostListed = 20;
 
+/// Of the largest norm of a gradient, by what a device's error is divided at least: where terms
+/// cancel, what a device rounds is left of them, and more than the sum.
+constexpr double kLeastNorm = 0.1;
+
 struct Options {
   Source source;
   int64_t batch = 3;
@@ -35,7 +39,7 @@ struct Options {
 struct Check {
   DifferenceReport differences;
   std::vector<int64_t> shape;  // of the array
-  double device_error = 0;     // the norm of the difference over the norm of the gradient
+  double device_error = 0;     // the norm of the difference over that of the gradient
 };
 
 ArrayInfo info_of(const std::string& name, const Type& type, std::vector<int64_t> leading) {
@@ -160,8 +164,10 @@ Result<RunGradients> run_on_device(const Graph& graph, const GradientArgs& args,
   return gradients;
 }
 
-/// The norm of the difference over that of `expected`; infinite where just one is finite.
-double relative_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+/// The norm of the difference over that of `expected`, or over `least` where that is more; infinite
+/// where just one is finite.
+double relative_error(const std::vector<double>& actual, const std::vector<double>& expected,
+                      double least) {
   double difference = 0;
   double norm = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -171,7 +177,17 @@ double relative_error(const std::vector<double>& actual, const std::vector<doubl
     difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
     norm += expected[i] * expected[i];
   }
-  return difference == 0 ? 0 : std::sqrt(difference / norm);
+  return difference == 0 ? 0 : std::sqrt(difference) / std::max(std::sqrt(norm), least);
+}
+
+/// Of the arrays that are checked, a part of the largest norm.
+double least_norm(const std::vector<Check>& checks) {
+  double largest = 0;
+  for (const Check& check : checks) {
+    const double norm = check.differences.norm;
+    if (std::isfinite(norm)) largest = std::max(largest, norm);
+  }
+  return kLeastNorm * largest;
 }
 
 /// Adds the device's errors, and shapes, to checks of arrays of one kind.
@@ -179,6 +195,7 @@ template <typename Decl>
 void add_device_errors(std::string_view kind, const std::vector<Decl>& decls,
                        const std::vector<std::vector<double>>& expected,
                        const std::vector<NamedArray>& actual, std::vector<Check>& checks) {
+  const double least = least_norm(checks);
   for (Check& check : checks) {
     const std::string& name = check.differences.name;
     if (check.differences.kind != kind) continue;
@@ -186,7 +203,7 @@ void add_device_errors(std::string_view kind, const std::vector<Decl>& decls,
     const auto array = std::ranges::find(actual, name, &NamedArray::name);
     RNNC_CHECK(decl != decls.end() && array != actual.end());
     const auto index = static_cast<size_t>(decl - decls.begin());
-    check.device_error = relative_error(array->array.to_doubles(), expected[index]);
+    check.device_error = relative_error(array->array.to_doubles(), expected[index], least);
     check.shape = array->array.shape;
   }
 }
@@ -293,9 +310,10 @@ std::string problem_of(const std::vector<Check>& checks, const Options& options)
     }
     if (check.device_error > most_device) {
       return fmt::format(
-          "the gradient of {} `{}` on {} in {} is off by {:.2g} of its norm; at most {:.2g} is "
-          "good",
-          wrong.kind, wrong.name, options.device, options.dtype, check.device_error, most_device);
+          "the gradient of {} `{}` on {} in {} is off by {:.2g} of {}; at most {:.2g} is good",
+          wrong.kind, wrong.name, options.device, options.dtype, check.device_error,
+          wrong.norm < least_norm(checks) ? "a tenth of the largest norm" : "its norm",
+          most_device);
     }
   }
   return "";
