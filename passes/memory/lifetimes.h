@@ -8,8 +8,8 @@
 
 namespace rnnc {
 
-/// When memory is in use. Time is counted in launches, in the plan's order; a section is all the Once
-/// stages, or a sweep.
+/// When memory is in use. Time is counted in launches, in the plan's order; a section is all the
+/// Once stages, or a sweep.
 struct UseTime {
   static constexpr uint32_t kEveryLag = UINT32_MAX;
 

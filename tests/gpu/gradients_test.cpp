@@ -85,16 +85,15 @@ class GpuLongSteps : public testing::TestWithParam<LongCell> {};
 
 TEST_P(GpuLongSteps, AreWhatTheInterpreterComputes) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    check(graph_of_turns(GetParam(), 200),
-          {.steps = 5,
-           .batch = 3,
-           .chunk = 2,
-           .seed = 1,
-           .dtype = dtype,
-           .lengths = dtype == DType::f32,
-           .resets = dtype == DType::bf16,
-           .given_states = true,
-           .passes = kNothingRefused});
+    check(graph_of_turns(GetParam(), 200), {.steps = 5,
+                                            .batch = 3,
+                                            .chunk = 2,
+                                            .seed = 1,
+                                            .dtype = dtype,
+                                            .lengths = dtype == DType::f32,
+                                            .resets = dtype == DType::bf16,
+                                            .given_states = true,
+                                            .passes = kNothingRefused});
   }
 }
 

@@ -6,8 +6,8 @@ struct alignas(16) rnnc_place {
   rnnc_word stride;
 };
 
-// By all threads of a block, which then wait for one another. Where each access is worked out where
-// it is needed, hundreds of them are most of a kernel's code and of the time that it takes to compile.
+// By all threads of a block, which then wait for one another. Hundreds of accesses, each worked out
+// where it is needed, are most of a kernel's code and of the time that it takes to compile.
 static __device__ __forceinline__ void rnnc_find_places(const rnnc_word* frame,
                                                         const rnnc_access* arrays, int count,
                                                         rnnc_place* places) {
