@@ -440,8 +440,8 @@ Status reroll(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
-Status split_kernels(Plan& plan) {
-  run_split_kernels(plan);
+Status split_kernels(Plan& plan, const PlanOptions& options) {
+  run_split_kernels(plan, options.machine);
   return {};
 }
 
@@ -511,7 +511,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // Behind all that looks at kernels, or takes them apart.
       {"reroll", [&] { return reroll(plan, options); }, passes.has(Pass::Reroll)},
       // What is still long is several launches.
-      {"pieces", [&] { return split_kernels(plan); }, passes.has(Pass::Fuse)},
+      {"pieces", [&] { return split_kernels(plan, options); }, passes.has(Pass::Fuse)},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };

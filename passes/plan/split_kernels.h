@@ -11,6 +11,7 @@
 #pragma once
 
 #include "ir/plan/plan.h"
+#include "passes/options/machine.h"
 
 namespace rnnc {
 
@@ -19,11 +20,11 @@ namespace rnnc {
 inline constexpr size_t kMostInstructions = 1024;
 inline constexpr size_t kMostArguments = 256;
 
-/// Whether it has more.
+/// Whether a kernel has more of either.
 bool is_too_long(const Kernel& kernel);
 
 /// Of elementwise launches whose kernels have no loops. `plan` has its lags, and no offsets yet.
 /// True if it has changed.
-bool run_split_kernels(Plan& plan);
+bool run_split_kernels(Plan& plan, const Machine& machine);
 
 }  // namespace rnnc

@@ -12,6 +12,7 @@
 #include "tests/gpu/gpu_plans.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/array_cells.h"
+#include "tests/support/cells/graph_of_text.h"
 #include "tests/support/cells/language_cells.h"
 #include "tests/support/cells/long_cells.h"
 #include "tests/support/cells/loop_cells.h"
@@ -62,15 +63,12 @@ INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradients, testing::Range<uint64_t>(0, 48));
 // ---- Many layers, whose kernels before and after all steps have more arrays than a launch may. ----
 
 TEST(GpuGradientsOfManyLayers, AreInSeveralLaunches) {
-  Unit unit("cell.rnn",
-            "cell Layer[H](x: [H]) -> h {\nstate h: [H]\nparam W, U, V: [H, H]\nparam b: [H]\n"
-            "h[t] = tanh(W @ x[t] + (U * V) @ h[t-1] + b)\n}\n"
-            "network Layers[H, L](x: [H]) -> y {\ny = x\n"
-            "for l in 0..L { y = Layer[H = H](y) }\n}\n");
-  const std::optional<Graph> made = unit.lower("Layers", {{"L", 160}});
-  ASSERT_TRUE(made.has_value()) << unit.render();
-  Graph graph = *made;
-  graph.bind({{"H", 4}, {"L", 160}});
+  const Graph graph = graph_of_text(
+      "cell Layer[H](x: [H]) -> h {\nstate h: [H]\nparam W, U, V: [H, H]\nparam b: [H]\n"
+      "h[t] = tanh(W @ x[t] + (U * V) @ h[t-1] + b)\n}\n"
+      "network Layers[H, L](x: [H]) -> y {\ny = x\n"
+      "for l in 0..L { y = Layer[H = H](y) }\n}\n",
+      "Layers", {{"H", 4}, {"L", 160}});
   check(graph, {.steps = 2,
                 .batch = 2,
                 .chunk = 2,

@@ -42,10 +42,10 @@ std::string cuda_arrays_parameter(const std::string& kernel_name) {
   return fmt::format(", const __grid_constant__ {}_arrays arrays", kernel_name);
 }
 
-std::string cuda_find_places(size_t count) {
+std::string cuda_find_bases(size_t count) {
   return fmt::format(
-      "  __shared__ rnnc_place places[{0}];\n"
-      "  rnnc_find_places(rows.frame, arrays.of, {0}, places);\n",
+      "  __shared__ rnnc_base bases[{0}];\n"
+      "  rnnc_find_bases(rows.frame, arrays.of, {0}, bases);\n",
       count);
 }
 

@@ -19,14 +19,15 @@ std::string cuda_array_type(const Kernel::Argument& argument);
 /// Parameters of a kernel behind others: ", const rnnc_access p0, const rnnc_access p1".
 std::string cuda_access_parameters(size_t count, std::string_view reference = "");
 
-/// Whether a kernel of many_arrays.cuh: the addresses of so many arrays would take more registers
-/// than there are.
+/// Whether the kernel finds its arrays' rows by many_arrays.cuh: the addresses of so many would take
+/// more registers than there are.
 bool cuda_has_many_arrays(const Kernel& kernel);
 
-/// The start of such a kernel's text: what its parameters are, and its places, by argument.
+/// Of such a kernel's text: the type of its parameter `arrays`, that parameter, and the statements
+/// that set `bases`, by argument.
 std::string cuda_arrays_struct(const std::string& kernel_name, size_t count);
 std::string cuda_arrays_parameter(const std::string& kernel_name);
-std::string cuda_find_places(size_t count);
+std::string cuda_find_bases(size_t count);
 
 /// Zero where rows `a` of these arguments are aligned to packets of so many elements.
 std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,

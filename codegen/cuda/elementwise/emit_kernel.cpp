@@ -36,7 +36,7 @@ class ElementEmitter : TextWriter {
     line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
     line("{}(const rnnc_rows rows{}) {{", name_,
          many_ ? cuda_arrays_parameter(name_) : cuda_access_parameters(count));
-    if (many_) part("{}", cuda_find_places(count));
+    if (many_) part("{}", cuda_find_bases(count));
     return body();
   }
 
@@ -96,7 +96,7 @@ class ElementEmitter : TextWriter {
   std::string place(uint32_t argument) const {
     const std::string element = kernel_.arguments[argument].vector ? " + e" : "";
     if (!many_) return fmt::format("a{}{}", argument, element);
-    return fmt::format("rnnc_row_of_many<{}>(places[{}], row){}",
+    return fmt::format("rnnc_row_of_many<{}>(bases[{}], row){}",
                        cuda_array_type(kernel_.arguments[argument]), argument, element);
   }
 

@@ -104,7 +104,7 @@ class RowEmitter : TextWriter {
     if (!checked_.empty()) line("template <bool Aligned>");
     part("static __device__ __forceinline__ void {}_row(", name_);
     if (many_) {
-      part("const rnnc_place* places");
+      part("const rnnc_base* bases");
     } else {
       for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
         part("{}{}* const a{}", i == 0 ? "" : ", ", array_type(i), i);
@@ -139,7 +139,7 @@ class RowEmitter : TextWriter {
   /// The block's row of an array.
   std::string row(uint32_t argument) const {
     if (!many_) return fmt::format("a{}", argument);
-    return fmt::format("rnnc_row_of_many<{}>(places[{}], blockIdx.x)", array_type(argument),
+    return fmt::format("rnnc_row_of_many<{}>(bases[{}], blockIdx.x)", array_type(argument),
                        argument);
   }
 
@@ -378,8 +378,8 @@ class RowEmitter : TextWriter {
     line("    rnnc_wait_for_previous();");
     line("    return;");
     line("  }}");
-    if (many_) part("{}", cuda_find_places(count));
-    std::string arrays = many_ ? "places" : "";
+    if (many_) part("{}", cuda_find_bases(count));
+    std::string arrays = many_ ? "bases" : "";
     for (uint32_t i = 0; i < count && !many_; ++i) {
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, blockIdx.x);", array_type(i), i,
            array_type(i), i);

@@ -20,8 +20,8 @@ def reference(cell):
     """A module that computes what a `Cell` does, with its Parameters, and is called as it is."""
     if not isinstance(cell, Cell):
         name = type(cell).__name__
-        hint = f": what computes as it does is torch.nn.{name}" if isinstance(cell, Layers) else ""
-        raise TypeError(f"{name} is no rnnc.torch.Cell{hint}")
+        hint = f"; torch.nn.{name} is its reference" if isinstance(cell, Layers) else ""
+        raise TypeError(f"reference takes an rnnc.torch.Cell, not {name}{hint}")
     return Reference(cell)
 
 

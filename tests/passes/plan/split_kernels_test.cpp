@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "frontend/unit.h"
 #include "passes/build_plan.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/long_cells.h"
@@ -54,7 +53,7 @@ TEST_P(SplitKernels, ShortOnesStay) {
   const Result<Plan> plan = build_plan(graph, {.batch = 2, .max_steps = 5});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   Plan again = *plan;
-  EXPECT_FALSE(run_split_kernels(again));
+  EXPECT_FALSE(run_split_kernels(again, cpu_machine(1)));
   EXPECT_EQ(again, *plan);
 }
 

@@ -6,7 +6,6 @@
 
 #include <functional>
 
-#include "frontend/unit.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_parse.h"
 #include "passes/build_plan.h"
@@ -15,6 +14,7 @@
 #include "tests/passes/cases.h"
 #include "tests/passes/reroll/rerolled_plans.h"
 #include "tests/support/cells/array_cells.h"
+#include "tests/support/cells/graph_of_text.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
 #include "tests/support/reference/golden.h"
@@ -59,13 +59,8 @@ std::vector<NestCell> nest_cells() {
 }
 
 Graph graph_of(const NestCell& cell, int64_t outer, int64_t inner) {
-  const DimBindings dims = {{"N", outer}, {"K", inner}, {"H", 5}};
-  Unit unit("cell.rnn", "cell Cell[N, K, H]" + cell.text + "}\n");
-  const std::optional<Graph> made = unit.lower("Cell", dims);
-  RNNC_CHECK(made.has_value(), "{}", unit.render());
-  Graph graph = *made;
-  graph.bind(dims);
-  return graph;
+  return graph_of_text("cell Cell[N, K, H]" + cell.text + "}\n", "Cell",
+                       {{"N", outer}, {"K", inner}, {"H", 5}});
 }
 
 size_t nests(const Plan& plan) {

@@ -1,6 +1,6 @@
 #include "tests/support/cells/long_cells.h"
 
-#include "frontend/unit.h"
+#include "tests/support/cells/graph_of_text.h"
 
 namespace rnnc::test {
 
@@ -33,13 +33,7 @@ std::vector<LongCell> long_cells() {
 }
 
 Graph graph_of_turns(const LongCell& cell, int64_t turns) {
-  const DimBindings dims = {{"N", turns}, {"H", 5}};
-  Unit unit("cell.rnn", "cell Cell[N, H]" + cell.text + "}\n");
-  const std::optional<Graph> made = unit.lower("Cell", dims);
-  RNNC_CHECK(made.has_value(), "{}", unit.render());
-  Graph graph = *made;
-  graph.bind(dims);
-  return graph;
+  return graph_of_text("cell Cell[N, H]" + cell.text + "}\n", "Cell", {{"N", turns}, {"H", 5}});
 }
 
 }  // namespace rnnc::test
