@@ -45,6 +45,7 @@
 #include "passes/plan/wavefront.h"
 #include "passes/reroll/reroll.h"
 #include "passes/schedule/epilogues.h"
+#include "passes/schedule/rematerialize.h"
 #include "passes/schedule/schedule.h"
 #include "passes/schedule/stacks.h"
 
@@ -117,7 +118,7 @@ bool may_absorb(const PlanOptions& options) {
 Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& passes,
                        const std::set<std::string>& in_phases = {}) {
   const std::vector<StateSteps> state_steps = make_histories(graph);
-  const Dependence dependence = analyse_dependence(graph);
+  Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());
   }
@@ -128,7 +129,16 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
   plan.descending = graph.descending;
   plan.batch = options.batch;
   plan.chunk = 1;
-  Schedule schedule = make_schedule(graph, dependence, plan, passes, in_phases);
+  ScheduleOptions how = {.passes = passes, .in_phases = in_phases};
+  Schedule schedule = make_schedule(graph, dependence, plan, how);
+  if (passes.has(Pass::Fuse)) {
+    if (auto anew = rematerialize(graph, dependence, schedule, plan.dtype)) {
+      graph = std::move(anew->graph);
+      how.homes = std::move(anew->homes);
+      dependence = analyse_dependence(graph);
+      schedule = make_schedule(graph, dependence, plan, how);
+    }
+  }
   if (may_stack(options)) find_stacks(graph, schedule);
   const Result<Layout> layout =
       make_layout(graph, dependence, schedule, state_steps,

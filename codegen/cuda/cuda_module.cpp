@@ -61,7 +61,7 @@ void add_sequence_kernels(const Plan& plan, CudaModule& module) {
 void add_elementwise_kernels(const Plan& plan, const CudaStateKernel& states, CudaModule& module) {
   const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);
   std::vector<uint32_t> indices(plan.kernels.size(), kNoCudaKernel);
-  if (std::ranges::any_of(plan.kernels, cuda_has_many_arrays)) module.source += kCudaManyArrays;
+  if (std::ranges::any_of(plan.kernels, cuda_finds_rows)) module.source += kCudaManyArrays;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     if (!traits[i] || states.has_alone(i)) continue;
     indices[i] =

@@ -1,6 +1,8 @@
 #include "ir/persistent/recurrence_inputs.h"
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
 
 #include "ir/base/arithmetic.h"
 #include "ir/persistent/recurrence_exchange.h"
@@ -15,7 +17,7 @@ constexpr int64_t kLeastGranule = 4;  // that copies to shared memory can be of
 
 bool is_input(const Plan& plan, std::span<const FusedLaunch> phases,
               const Kernel::Argument& argument, BufferId buffer) {
-  if (argument.written || argument.product || !argument.vector) return false;
+  if (argument.written || argument.product) return false;
   const Extent extent = plan.buffers[buffer].extent;
   if (extent != Extent::Chunk && extent != Extent::Steps) return false;
   return std::ranges::none_of(phases, [&](const FusedLaunch& phase) {
@@ -25,14 +27,61 @@ bool is_input(const Plan& plan, std::span<const FusedLaunch> phases,
   });
 }
 
-/// Of the same phase, with copies of the same kind.
-bool is_alike(std::span<const FusedLaunch> phases, const Kernel& kernel, const RecurrenceInput& a,
-              const RecurrenceInput& b) {
-  if (a.phase != b.phase) return false;
-  const std::vector<Access>& accesses = phases[a.phase].accesses;
-  return kernel.arguments[a.argument].dtype == kernel.arguments[b.argument].dtype &&
-         accesses[a.argument].stride == accesses[b.argument].stride && a.granule == b.granule &&
-         a.is_checked == b.is_checked;
+/// What copies of an input are like: those that are alike can be made together.
+auto kind_of(std::span<const FusedLaunch> phases, const Kernel& kernel,
+             const RecurrenceInput& input) {
+  const Kernel::Argument& argument = kernel.arguments[input.argument];
+  return std::tuple(!argument.vector, argument.dtype,
+                    phases[input.phase].accesses[input.argument].stride, input.granule,
+                    input.is_checked);
+}
+
+/// Of a block's elements of a row, where they can be copied.
+bool set_row(const Plan& plan, const RecurrenceTile& tile, const Kernel& kernel,
+             const Access& access, int64_t segments, RecurrenceInput& input) {
+  const auto element = static_cast<int64_t>(size_of(kernel.arguments[input.argument].dtype));
+  // Where blocks' parts of a row begin and end, and their warps'.
+  const int64_t bits = tile.units[input.phase] | kernel.length / segments | access.column |
+                       access.stride | (tile.own_sums ? kUnitsOfWarp : 0);
+  input.granule = std::min(kBytesOfLoad, (bits & -bits) * element);
+  input.row_bytes = tile.units[input.phase] * element;
+  input.is_checked = plan.buffers[access.buffer].placement == Placement::Caller;
+  return input.granule >= kLeastGranule;
+}
+
+/// One number for a whole row. Warps that keep their sums to themselves would each copy it.
+bool set_number(const RecurrenceTile& tile, const Kernel& kernel, RecurrenceInput& input) {
+  input.granule = static_cast<int64_t>(size_of(kernel.arguments[input.argument].dtype));
+  input.row_bytes = input.granule;
+  return input.granule >= kLeastGranule && !tile.own_sums;
+}
+
+/// Of a phase, those that are alike side by side; without offsets.
+std::vector<RecurrenceInput> inputs_of_phase(const Plan& plan, std::span<const FusedLaunch> phases,
+                                             const RecurrenceTile& tile, size_t p,
+                                             int64_t segments) {
+  const int64_t group_rows = ceil_div(plan.batch, tile.groups);
+  const int64_t warps = tile.own_sums ? tile.warps : 1;  // that copy for themselves
+  const Kernel& kernel = plan.kernels[phases[p].kernel];
+  std::vector<RecurrenceInput> inputs;
+  for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
+    const Access& access = phases[p].accesses[i];
+    if (!is_input(plan, phases, kernel.arguments[i], access.buffer)) continue;
+    RecurrenceInput input = {.phase = p, .argument = i};
+    const bool is_row = kernel.arguments[i].vector;
+    if (!(is_row ? set_row(plan, tile, kernel, access, segments, input)
+                 : set_number(tile, kernel, input))) {
+      continue;
+    }
+    input.granules = group_rows * (input.row_bytes / warps / input.granule);
+    inputs.push_back(input);
+  }
+  std::ranges::stable_sort(
+      inputs, {}, [&](const RecurrenceInput& input) { return kind_of(phases, kernel, input); });
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    inputs[i].joins = kind_of(phases, kernel, inputs[i]) == kind_of(phases, kernel, inputs[i - 1]);
+  }
+  return inputs;
 }
 
 }  // namespace
@@ -50,22 +99,8 @@ RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases
     together = 0;
   };
   for (size_t p = own.begin; p < own.end; ++p) {
-    const Kernel& kernel = plan.kernels[phases[p].kernel];
-    for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
-      const Access& access = phases[p].accesses[i];
-      if (!is_input(plan, phases, kernel.arguments[i], access.buffer)) continue;
-      const auto element = static_cast<int64_t>(size_of(kernel.arguments[i].dtype));
-      // Where blocks' parts of a row begin and end, and their warps'.
-      const int64_t bits = tile.units[p] | kernel.length / segments[p] | access.column |
-                           access.stride | (tile.own_sums ? kUnitsOfWarp : 0);
-      const int64_t granule = std::min(kBytesOfLoad, (bits & -bits) * element);
-      if (granule < kLeastGranule) continue;
-      RecurrenceInput input = {.phase = p, .argument = i, .granule = granule};
-      input.row_bytes = tile.units[p] * element;
-      input.granules = group_rows * (input.row_bytes / (tile.own_sums ? tile.warps : 1) / granule);
+    for (RecurrenceInput& input : inputs_of_phase(plan, phases, tile, p, segments[p])) {
       input.offset = result.step_bytes;
-      input.is_checked = plan.buffers[access.buffer].placement == Placement::Caller;
-      input.joins = !result.inputs.empty() && is_alike(phases, kernel, result.inputs.back(), input);
       if (!input.joins) end_group();
       together += input.granules;
       result.step_bytes += ceil_div(group_rows * input.row_bytes, kBytesOfLoad) * kBytesOfLoad;

@@ -1,6 +1,7 @@
 /// What the thread blocks of a RecurrenceLaunch copy to shared memory before the steps that need
 /// it, and where there it lies: arguments of its phases that change from step to step and that the
-/// launch does not write. A load to a register would be waited for where the next step begins.
+/// launch does not write, rows of elements or one number for a row. A load to a register would be
+/// waited for where the next step begins.
 #pragma once
 
 #include <span>

@@ -69,7 +69,7 @@ class ShapeFinder {
         // Of what an earlier phase writes, the step before it is another value.
         const bool before = launch.accesses[i].delay > 0 && is_written(phases_.first(p), buffer);
         phase.kept += before ? 2 : 1;
-      } else {
+      } else if (argument.vector) {
         ++phase.loaded;
       }
     }

@@ -37,7 +37,7 @@ struct RecurrenceShape {
     int64_t fixed = 0;     // values of an element that are the same at every step, in registers
     int64_t kept = 0;      // loads of an element of what its thread keeps from step to step…
     int64_t carried = 0;   // …and values that it keeps of what this phase stores
-    int64_t loaded = 0;    // a lap before they are needed
+    int64_t loaded = 0;    // a lap before they are needed; numbers of rows are in shared memory
     int64_t gathered = 0;  // of what others store
     int64_t reductions = 0;
     int64_t partials = 0;  // what blocks hand to each other for them

@@ -2,8 +2,9 @@
 //    stage, so that outputs and states made of invariants have a place, and one at the start of
 //    each sweep, for its masks. Where nothing is hoisted, what is time-parallel runs step by step,
 //    after a stage for what only runs over whole sequences.
-// 2. Gather recurrences that are one kernel over all steps (passes/schedule/loops.h), and let the
-//    others do cheap work around them (passes/schedule/absorb.h).
+// 2. Gather recurrences that are one kernel over all steps (passes/schedule/loops.h), put nodes that
+//    have a home there, and let the other recurrences do cheap work around them
+//    (passes/schedule/absorb.h).
 // 3. Find what each stage's kernels have to store although none of them computes it there: values
 //    that a state, an output, a product, an assembly or a later sweep wants stored.
 // 4. Collect each stage's work: products, elementwise nodes and reductions, moves; and those
@@ -501,12 +502,14 @@ std::string stage_name(const Graph& graph, const Dependence& dependence,
 }
 
 Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
-                       PassSet passes, const std::set<std::string>& in_phases) {
+                       const ScheduleOptions& options) {
+  const PassSet& passes = options.passes;
   const bool fuse = passes.has(Pass::Fuse);
   Schedule schedule;
   schedule.values = find_values(graph, dependence);
   make_stages(graph, dependence, passes.has(Pass::Hoist), schedule);
   if (fuse && passes.has(Pass::Loop)) gather_loops(graph, dependence, schedule);
+  for (const auto& [node, stage] : options.homes) schedule.stage[node] = stage;
   if (fuse) absorb_cheap_work(graph, dependence, schedule);
   const bool narrow = plan.dtype != compute_type(plan.dtype);
   const CopyNeeds needs(graph, dependence, schedule, narrow);
@@ -516,7 +519,7 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
         StageScheduler(graph, dependence, schedule, needs, stage, plan.batch, fuse).run();
     if (fuse) sink_values(graph, schedule.values, scheduled);
     if (passes.has(Pass::Merge)) merge_products(scheduled);
-    const bool phases = in_phases.contains(stage_name(graph, dependence, scheduled));
+    const bool phases = options.in_phases.contains(stage_name(graph, dependence, scheduled));
     if (passes.has(Pass::Epilogue) || phases) fuse_epilogues(graph, schedule.values, scheduled);
     if (passes.has(Pass::Sum)) sum_products(graph, schedule.values, scheduled);
     if (phases) form_phases(graph, schedule, stage);

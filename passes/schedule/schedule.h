@@ -106,16 +106,24 @@ struct Schedule {
 
 inline constexpr uint32_t kFirstParallelStage = 1;
 
+/// Stages of nodes that are not where the dependence analysis has them.
+using Homes = std::map<NodeId, uint32_t>;
+
+struct ScheduleOptions {
+  PassSet passes;  // of which Hoist, Merge, Sum, Fuse, Epilogue and Loop have a say here
+  /// The work of Step stages with these names is formed for one launch over all steps
+  /// (passes/schedule/phases.h).
+  std::set<std::string> in_phases = {};
+  Homes homes = {};
+};
+
 /// "h, c": the states of the recurrences that a stage runs; empty if it runs none.
 std::string stage_name(const Graph& graph, const Dependence& dependence,
                        const ScheduledStage& stage);
 
 /// `graph` is bound, without delays, dot products and dead code (passes/graph/pipeline.h); matrices
 /// that vary over time are not reduced, multiplied or transposed. `plan` has its dtype and batch.
-/// Of the passes these have a say here: Hoist, Merge, Sum, Fuse, Epilogue and Loop. The work of
-/// Step stages with the names `in_phases` is formed for one launch over all steps
-/// (passes/schedule/phases.h).
 Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
-                       PassSet passes, const std::set<std::string>& in_phases = {});
+                       const ScheduleOptions& options);
 
 }  // namespace rnnc

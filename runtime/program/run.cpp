@@ -12,6 +12,8 @@
 namespace rnnc {
 namespace {
 
+constexpr std::string_view kNoTraining = "the last run was not one for gradients";
+
 /// What a training run has besides a forward one's.
 struct TrainingArrays {
   std::vector<DeviceArray> outputs, final_states;           // gradients of a loss
@@ -96,10 +98,12 @@ struct Runner::Impl {
   /// The median seconds of `work`, which is a whole run, divided by its steps.
   Result<double> median_per_step(int repeats, const std::function<Status()>& work,
                                  Stream stream) const;
-  Result<std::unique_ptr<CapturedWork>> capture();
+  Result<std::unique_ptr<CapturedWork>> capture(const std::function<Status()>& work);
   Result<double> time_per_step(int repeats);
   Result<double> time_training_per_step(int repeats);
+  Result<double> time_replays_per_step(int repeats, const std::function<Status()>& work);
   Result<double> time_replayed_per_step(int repeats);
+  Result<double> time_replayed_training_per_step(int repeats);
   Result<RecordedRun> record_run();
   Result<RecordedRun> record_launches(int repeats);
 };
@@ -432,7 +436,7 @@ Result<RunGradients> Runner::Impl::download_gradients() const {
 
 Result<double> Runner::Impl::time_training_per_step(int repeats) {
   if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
-  if (!training) return fail("the last run was not one for gradients");
+  if (!training) return fail("{}", kNoTraining);
   return median_per_step(repeats, [this] { return train(); }, args.stream);
 }
 
@@ -455,18 +459,18 @@ Result<double> Runner::Impl::median_per_step(int repeats, const std::function<St
   return seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
 }
 
-/// A run of all pieces.
-Result<std::unique_ptr<CapturedWork>> Runner::Impl::capture() {
+/// A whole run.
+Result<std::unique_ptr<CapturedWork>> Runner::Impl::capture(const std::function<Status()>& work) {
   // What is derived from params alone is then there, and no part of the graph.
-  if (Status status = forward(); !status) return tl::unexpected(status.error());
+  if (Status status = work(); !status) return tl::unexpected(status.error());
   // The stream of replays does not wait for that of other calls.
   if (Status status = backend.synchronize(args.stream); !status) {
     return tl::unexpected(status.error());
   }
   const Stream plain = args.stream;
-  Result<std::unique_ptr<CapturedWork>> captured = backend.capture([this](Stream stream) {
+  Result<std::unique_ptr<CapturedWork>> captured = backend.capture([&](Stream stream) {
     args.stream = stream;
-    return forward();
+    return work();
   });
   args.stream = plain;
   return captured;
@@ -492,12 +496,23 @@ Result<double> Runner::Impl::time_per_step(int repeats) {
   return median_per_step(repeats, [this] { return forward(); }, args.stream);
 }
 
-Result<double> Runner::Impl::time_replayed_per_step(int repeats) {
+Result<double> Runner::Impl::time_replays_per_step(int repeats,
+                                                   const std::function<Status()>& work) {
   if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
-  const Result<std::unique_ptr<CapturedWork>> captured = capture();
+  const Result<std::unique_ptr<CapturedWork>> captured = capture(work);
   if (!captured) return tl::unexpected(captured.error());
-  CapturedWork& work = **captured;
-  return median_per_step(repeats, [&work] { return work.replay(); }, work.stream());
+  CapturedWork& replayed = **captured;
+  return median_per_step(repeats, [&] { return replayed.replay(); }, replayed.stream());
+}
+
+Result<double> Runner::Impl::time_replayed_per_step(int repeats) {
+  return time_replays_per_step(repeats, [this] { return forward(); });
+}
+
+Result<double> Runner::Impl::time_replayed_training_per_step(int repeats) {
+  if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
+  if (!training) return fail("{}", kNoTraining);
+  return time_replays_per_step(repeats, [this] { return train(); });
 }
 
 Result<RecordedRun> Runner::Impl::record_run() {
@@ -573,6 +588,10 @@ Result<double> Runner::time_training_per_step(int repeats) {
 }
 Result<double> Runner::time_replayed_per_step(int repeats) {
   return call("time", [&](Impl& impl) { return impl.time_replayed_per_step(repeats); });
+}
+
+Result<double> Runner::time_replayed_training_per_step(int repeats) {
+  return call("time", [&](Impl& impl) { return impl.time_replayed_training_per_step(repeats); });
 }
 Result<RecordedRun> Runner::record_launches(int repeats) {
   return call("time", [&](Impl& impl) { return impl.record_launches(repeats); });

@@ -79,6 +79,8 @@ class Runner {
   /// graphs. Not while another call of the program is under way; other threads may go on with other
   /// programs.
   Result<double> time_replayed_per_step(int repeats);
+  /// As `time_replayed_per_step`, of both halves of the last `gradients`.
+  Result<double> time_replayed_training_per_step(int repeats);
   /// Runs the last `run` or `gradients`, which was not in pieces and had no checkpoints, once more
   /// `repeats` times with its launches timed. Gives the run of median length.
   Result<RecordedRun> record_launches(int repeats);

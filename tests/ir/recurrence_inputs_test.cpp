@@ -48,13 +48,12 @@ TEST(RecurrenceInputs, AreWhatChangesFromStepToStepAndTheLaunchDoesNotWrite) {
   EXPECT_TRUE(subject.inputs().inputs.empty());
   EXPECT_EQ(subject.inputs().step_bytes, 0);
   EXPECT_EQ(subject.inputs().copies, 0);
-  subject.add({.dtype = DType::f32}, 1);  // of a row, not of elements
   subject.add(kInF32, 48, 0, Extent::Invariant);
   EXPECT_TRUE(subject.inputs().inputs.empty());
   subject.add(kInF32, 48);
   const RecurrenceInputs one = subject.inputs();
   ASSERT_EQ(one.inputs.size(), 1u);
-  EXPECT_EQ(one.inputs[0].argument, 4u);
+  EXPECT_EQ(one.inputs[0].argument, 3u);
   EXPECT_EQ(one.inputs[0].granule, 16);
   EXPECT_EQ(one.inputs[0].row_bytes, 64);
   EXPECT_EQ(one.inputs[0].granules, 3 * 4);
@@ -76,7 +75,8 @@ TEST(RecurrenceInputs, AreCopiedTogetherWhereTheyAreAlike) {
   EXPECT_TRUE(all.inputs[1].joins);
   EXPECT_FALSE(all.inputs[2].joins);
   EXPECT_FALSE(all.inputs[3].joins);
-  EXPECT_TRUE(all.inputs[2].is_checked);
+  EXPECT_FALSE(all.inputs[2].is_checked);
+  EXPECT_TRUE(all.inputs[3].is_checked);
   EXPECT_EQ(all.inputs[1].offset, 192);
   EXPECT_EQ(all.inputs[2].offset, 384);
   EXPECT_EQ(all.inputs[3].offset, 384 + 96);
@@ -84,6 +84,46 @@ TEST(RecurrenceInputs, AreCopiedTogetherWhereTheyAreAlike) {
   EXPECT_EQ(all.copies, 3);
   subject.plan.batch = 200;  // 100 rows of 4 granules, twice
   EXPECT_EQ(subject.inputs().copies, 7 + 2 + 2);
+}
+
+TEST(RecurrenceInputs, AreSideBySideWhereTheyAreAlike) {
+  Subject subject;
+  subject.add(kInBf16, 48);
+  subject.add(kInF32, 48);
+  subject.add(kInBf16, 48);
+  subject.add(kInF32, 48);
+  std::vector<uint32_t> arguments;
+  std::vector<bool> joins;
+  for (const RecurrenceInput& input : subject.inputs().inputs) {
+    arguments.push_back(input.argument);
+    joins.push_back(input.joins);
+  }
+  EXPECT_EQ(arguments, (std::vector<uint32_t>{3, 5, 2, 4}));
+  EXPECT_EQ(joins, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(subject.inputs().copies, 2);
+}
+
+TEST(RecurrenceInputs, AreNumbersOfRowsToo) {
+  constexpr Kernel::Argument kNumber = {.dtype = DType::f32};
+  Subject subject;
+  subject.add(kNumber, 1, 0, Extent::Chunk, Placement::Caller);
+  subject.add(kInF32, 48);
+  subject.add(kNumber, 1);
+  subject.add({.dtype = DType::bf16}, 1);  // less than can be copied
+  const RecurrenceInputs all = subject.inputs();
+  ASSERT_EQ(all.inputs.size(), 3u);
+  EXPECT_EQ(all.inputs[0].argument, 3u);
+  EXPECT_EQ(all.inputs[1].argument, 2u);
+  EXPECT_EQ(all.inputs[1].granule, 4);
+  EXPECT_EQ(all.inputs[1].row_bytes, 4);
+  EXPECT_EQ(all.inputs[1].granules, 3);
+  EXPECT_FALSE(all.inputs[1].is_checked);
+  EXPECT_TRUE(all.inputs[2].joins);
+  EXPECT_EQ(all.inputs[2].offset, 3 * 64 + 16);
+  EXPECT_EQ(all.step_bytes, 3 * 64 + 2 * 16);
+  EXPECT_EQ(all.copies, 2);
+  subject.tile.own_sums = true;  // each warp would copy all numbers
+  EXPECT_EQ(subject.inputs().inputs.size(), 1u);
 }
 
 TEST(RecurrenceInputs, HaveGranulesThatRowsAndBlocksAreMultiplesOf) {

@@ -43,6 +43,18 @@ nlohmann::json header(const Options& options, const Graph& graph) {
           {"graphs", !options.no_graphs}};
 }
 
+std::string replayed_line(const std::optional<Timing>& replayed) {
+  if (!replayed) return {};
+  return fmt::format("replayed       {:.3f} us (median of {} replays of a CUDA graph)\n",
+                     replayed->seconds_per_step * 1e6, replayed->runs);
+}
+
+void add_replayed(const std::optional<Timing>& replayed, nlohmann::json& json) {
+  if (!replayed) return;
+  json.update({{"replayed_microseconds_per_step", replayed->seconds_per_step * 1e6},
+               {"replayed_runs", replayed->runs}});
+}
+
 Status report_steps(const Options& options, const Graph& graph, const BenchProgram& bench,
                     const Measurement& measured) {
   const Prediction prediction = predict(bench, options.shape.steps);
@@ -52,16 +64,14 @@ Status report_steps(const Options& options, const Graph& graph, const BenchProgr
   const double predicted = prediction.seconds_per_step * 1e6;
   const double floor = prediction.floor_seconds_per_step * 1e6;
   if (options.bench.json.empty()) {
-    std::string text = fmt::format("time per step  {:.3f} us (median of {} runs of {} steps)\n",
-                                   step, plain.runs, options.shape.steps);
-    if (replayed) {
-      text += fmt::format("replayed       {:.3f} us (median of {} replays of a CUDA graph)\n",
-                          replayed->seconds_per_step * 1e6, replayed->runs);
-    }
-    return print(text + fmt::format("predicted      {:.3f} us\n"
-                                    "floor          {:.3f} us\n"
-                                    "launches       {} per run\n",
-                                    predicted, floor, prediction.launches));
+    const std::string text =
+        fmt::format("time per step  {:.3f} us (median of {} runs of {} steps)\n", step, plain.runs,
+                    options.shape.steps);
+    return print(text + replayed_line(replayed) +
+                 fmt::format("predicted      {:.3f} us\n"
+                             "floor          {:.3f} us\n"
+                             "launches       {} per run\n",
+                             predicted, floor, prediction.launches));
   }
   nlohmann::json json = header(options, graph);
   json.update({{"machine", bench.machine.name},
@@ -72,10 +82,7 @@ Status report_steps(const Options& options, const Graph& graph, const BenchProgr
                {"launches_per_call", prediction.launches},
                {"tiles", tiles_of(bench.plan)},
                {"tile_rank", bench.tile_rank}});
-  if (replayed) {
-    json.update({{"replayed_microseconds_per_step", replayed->seconds_per_step * 1e6},
-                 {"replayed_runs", replayed->runs}});
-  }
+  add_replayed(replayed, json);
   return write_json(options.bench, json);
 }
 
@@ -89,14 +96,16 @@ Status report_training(const Options& options, const Graph& graph,
   if (options.bench.json.empty()) {
     return print(fmt::format(
         "time per step  {:.3f} us (median of {} runs of {} steps), of which forward {:.3f} us\n"
+        "{}"
         "predicted      {:.3f} us\n"
         "floor          {:.3f} us\n"
         "launches       {} per run\n"
         "reserve        {:.1f} MB\n"
         "workspace      {:.1f} MB\n",
-        both, measured.both.runs, options.shape.steps, forward, prediction.seconds_per_step * 1e6,
-        prediction.floor_seconds_per_step * 1e6, prediction.launches,
-        static_cast<double>(sizes.reserve) * 1e-6, static_cast<double>(workspace) * 1e-6));
+        both, measured.both.runs, options.shape.steps, forward, replayed_line(measured.replayed),
+        prediction.seconds_per_step * 1e6, prediction.floor_seconds_per_step * 1e6,
+        prediction.launches, static_cast<double>(sizes.reserve) * 1e-6,
+        static_cast<double>(workspace) * 1e-6));
   }
   nlohmann::json json = header(options, graph);
   json.update({{"backward", true},
@@ -110,7 +119,12 @@ Status report_training(const Options& options, const Graph& graph,
                {"launches_per_call", prediction.launches},
                {"reserve_bytes", sizes.reserve},
                {"workspace_bytes", workspace}});
+  add_replayed(measured.replayed, json);
   return write_json(options.bench, json);
+}
+
+bool takes_replays(const CompileOptions& compile) {
+  return compile.device.kind == Device::Kind::cuda && compile.graphs;
 }
 
 Status bench_training(const Options& options, const Graph& graph, const CompileOptions& compile) {
@@ -121,7 +135,9 @@ Status bench_training(const Options& options, const Graph& graph, const CompileO
   Runner runner(*program);
   const Result<TrainingMeasurement> measured =
       measure_training(*program, runner, options.shape, options.bench,
-                       parse_residual_choice(options.residuals).value(), options.checkpoint);
+                       {.residuals = parse_residual_choice(options.residuals).value(),
+                        .checkpoint = options.checkpoint,
+                        .replays = takes_replays(compile)});
   progress.stop();
   report_notes(*program);
   if (!measured) return tl::unexpected(measured.error());
@@ -179,10 +195,9 @@ Status bench_graph(const Options& options, const Graph& graph) {
   if (!bench) return tl::unexpected(bench.error());
   Progress progress;
   progress.phase("measuring");
-  const bool replays = compile.device.kind == Device::Kind::cuda && compile.graphs;
   Runner runner(bench->program);
   const Result<Measurement> measured =
-      measure(bench->program, runner, options.shape, options.bench, replays);
+      measure(bench->program, runner, options.shape, options.bench, takes_replays(compile));
   progress.stop();
   if (!measured) return tl::unexpected(measured.error());
   return report_steps(options, graph, *bench, *measured);

@@ -82,12 +82,18 @@ Result<Measurement> measure(Program& program, Runner& runner, const BenchShape& 
 struct TrainingMeasurement {
   Timing forward;  // with what is saved
   Timing both;
+  std::optional<Timing> replayed;  // both, on a GPU
   Prediction prediction;
   TrainingSizes sizes;
 };
+struct TrainingChoice {
+  ResidualChoice residuals = ResidualChoice::Auto;
+  int64_t checkpoint = 0;
+  bool replays = false;  // measured, too; on a GPU only
+};
 Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
                                              const BenchShape& shape, const BenchOptions& options,
-                                             ResidualChoice residuals, int64_t checkpoint);
+                                             const TrainingChoice& choice);
 
 /// The ladder's network, bound: layers of LSTM with inputs as wide as the hidden state.
 Graph ladder_network(int64_t layers, int64_t hidden);

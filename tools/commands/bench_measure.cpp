@@ -178,7 +178,7 @@ Result<Measurement> measure(Program& program, Runner& runner, const BenchShape& 
 
 Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
                                              const BenchShape& shape, const BenchOptions& options,
-                                             ResidualChoice residuals, int64_t checkpoint) {
+                                             const TrainingChoice& choice) {
   const Signature& signature = program.signature();
   const Result<RunArgs> args = random_args(signature, shape);
   if (!args) return tl::unexpected(args.error());
@@ -187,7 +187,7 @@ Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
     output.shape.insert(output.shape.begin(), {shape.steps, shape.batch});
     loss.outputs.push_back({output.name, random_array(output, 1, kSeed)});
   }
-  if (const auto run = runner.gradients(*args, loss, residuals, checkpoint); !run) {
+  if (const auto run = runner.gradients(*args, loss, choice.residuals, choice.checkpoint); !run) {
     return tl::unexpected(run.error());
   }
   TrainingMeasurement measured;
@@ -197,6 +197,12 @@ Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
   const Result<Timing> both = time_runs(runner, &Runner::time_training_per_step, options, shape);
   if (!both) return tl::unexpected(both.error());
   measured.both = *both;
+  if (choice.replays) {
+    const Result<Timing> replayed =
+        time_runs(runner, &Runner::time_replayed_training_per_step, options, shape);
+    if (!replayed) return tl::unexpected(replayed.error());
+    measured.replayed = *replayed;
+  }
   const auto& [batch, steps, features] = shape;
   const Result<TrainingPlans> plans = program.training_plans(batch, steps, features);
   if (!plans) return tl::unexpected(plans.error());

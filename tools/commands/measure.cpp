@@ -58,7 +58,7 @@ Result<MeasuredRun<TrainingExplanation>> measure_training_calls(Program& program
   progress.phase("measuring");
   Runner runner(program);
   const Result<TrainingMeasurement> measured =
-      measure_training(program, runner, shape, bench, residuals, /*checkpoint=*/0);
+      measure_training(program, runner, shape, bench, {.residuals = residuals});
   if (!measured) return tl::unexpected(measured.error());
   Result<RecordedRun> run = runner.record_launches(kTimedCalls);
   if (!run) return tl::unexpected(run.error());

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "codegen/cuda/device/kernel_abi.h"
+
 namespace rnnc {
 
 std::string_view cuda_element_type(DType dtype) {
@@ -34,6 +36,12 @@ bool cuda_has_many_arrays(const Kernel& kernel) {
   return kernel.arguments.size() > kMany;
 }
 
+bool cuda_finds_rows(const Kernel& kernel) {
+  constexpr size_t kMostOfThreads = 4;
+  const bool has_row = cuda_kernel_shape(kernel).row_block && kernel.loops.empty();
+  return cuda_has_many_arrays(kernel) || (has_row && kernel.arguments.size() > kMostOfThreads);
+}
+
 std::string cuda_arrays_struct(const std::string& kernel_name, size_t count) {
   return fmt::format("struct {}_arrays {{\n  rnnc_access of[{}];\n}};\n", kernel_name, count);
 }
@@ -47,6 +55,25 @@ std::string cuda_find_bases(size_t count) {
       "  __shared__ rnnc_base bases[{0}];\n"
       "  rnnc_find_bases(rows.frame, arrays.of, {0}, bases);\n",
       count);
+}
+
+std::string cuda_find_places(const Kernel& kernel, const std::vector<uint32_t>& checked,
+                             int packet) {
+  const size_t count = kernel.arguments.size();
+  const auto set_of = [count](const std::vector<uint32_t>& arguments) {
+    std::vector<uint32_t> words((count + 31) / 32);
+    for (const uint32_t i : arguments) words[i / 32] |= 1u << (i % 32);
+    return fmt::format("{{{{{:#x}}}}}", fmt::join(words, ", "));
+  };
+  std::vector<uint32_t> wide;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (size_of(kernel.arguments[i].dtype) == 4) wide.push_back(i);
+  }
+  return fmt::format(
+      "  __shared__ rnnc_word places[{0}];\n"
+      "  __shared__ unsigned misaligned;\n"
+      "  rnnc_find_rows<{0}>(rows.frame, arrays.of, {1}, {2}, {3}, places, misaligned);\n",
+      count, set_of(wide), set_of(checked), packet);
 }
 
 std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,

@@ -19,15 +19,21 @@ std::string cuda_array_type(const Kernel::Argument& argument);
 /// Parameters of a kernel behind others: ", const rnnc_access p0, const rnnc_access p1".
 std::string cuda_access_parameters(size_t count, std::string_view reference = "");
 
-/// Whether the kernel finds its arrays' rows by many_arrays.cuh: the addresses of so many would take
-/// more registers than there are.
+/// Whether the kernel's arrays are so many that no variables stand for their rows: these would take
+/// more registers than there are, and minutes to compile.
 bool cuda_has_many_arrays(const Kernel& kernel);
 
+/// Whether a block finds its arrays' rows once, by many_arrays.cuh.
+bool cuda_finds_rows(const Kernel& kernel);
+
 /// Of such a kernel's text: the type of its parameter `arrays`, that parameter, and the statements
-/// that set `bases`, by argument.
+/// that set, by argument, `bases`, or where all threads of a block are at one row `places` and
+/// `misaligned`: whether any of the arguments `checked` is not aligned to packets.
 std::string cuda_arrays_struct(const std::string& kernel_name, size_t count);
 std::string cuda_arrays_parameter(const std::string& kernel_name);
 std::string cuda_find_bases(size_t count);
+std::string cuda_find_places(const Kernel& kernel, const std::vector<uint32_t>& checked,
+                             int packet);
 
 /// Zero where rows `a` of these arguments are aligned to packets of so many elements.
 std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,

@@ -82,6 +82,7 @@ class RowEmitter : TextWriter {
         name_(cuda_kernel_name(index)),
         traits_(traits),
         many_(cuda_has_many_arrays(kernel)),
+        finds_rows_(cuda_finds_rows(kernel)),
         loaded_(kernel.arguments.size(), false) {
     packet_ = many_ ? 1 : traits.packet;
     while (packet_ > shape_.items || kernel.length % packet_ != 0) packet_ /= 2;
@@ -103,8 +104,8 @@ class RowEmitter : TextWriter {
     find_phases();
     if (!checked_.empty()) line("template <bool Aligned>");
     part("static __device__ __forceinline__ void {}_row(", name_);
-    if (many_) {
-      part("const rnnc_base* bases");
+    if (finds_rows_) {
+      part("const rnnc_word* places");
     } else {
       for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
         part("{}{}* const a{}", i == 0 ? "" : ", ", array_type(i), i);
@@ -138,9 +139,8 @@ class RowEmitter : TextWriter {
 
   /// The block's row of an array.
   std::string row(uint32_t argument) const {
-    if (!many_) return fmt::format("a{}", argument);
-    return fmt::format("rnnc_row_of_many<{}>(bases[{}], blockIdx.x)", array_type(argument),
-                       argument);
+    if (!finds_rows_) return fmt::format("a{}", argument);
+    return fmt::format("rnnc_place<{}>(places[{}])", array_type(argument), argument);
   }
 
   // ---- Step 2 ----
@@ -324,7 +324,7 @@ class RowEmitter : TextWriter {
       if (many_) break;  // each where it is needed
       const uint32_t i = kernel_.body[id].argument;
       if (!ahead_ && is_vector_load(id))
-        line("    const t{} x{} = t{}::load(a{} + e);", i, i, i, i);
+        line("    const t{} x{} = t{}::load({} + e);", i, i, i, row(i));
       if (kernel_.body[id].kind == Kind::Store) line("    t{} o{} = {{}};", i, i);
     }
     line("#pragma unroll");
@@ -333,7 +333,7 @@ class RowEmitter : TextWriter {
     line("    }}");
     for (const uint32_t id : ids) {
       const uint32_t i = kernel_.body[id].argument;
-      if (kernel_.body[id].kind == Kind::Store && !many_) line("    o{}.store(a{} + e);", i, i);
+      if (kernel_.body[id].kind == Kind::Store && !many_) line("    o{}.store({} + e);", i, row(i));
     }
     line("  }}");
   }
@@ -369,18 +369,18 @@ class RowEmitter : TextWriter {
 
   void entry() {
     const size_t count = kernel_.arguments.size();
-    if (many_) part("{}", cuda_arrays_struct(name_, count));
+    if (finds_rows_) part("{}", cuda_arrays_struct(name_, count));
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, blocks());
     line("{}(const rnnc_rows rows{}) {{", name_,
-         many_ ? cuda_arrays_parameter(name_) : cuda_access_parameters(count));
+         finds_rows_ ? cuda_arrays_parameter(name_) : cuda_access_parameters(count));
     line("  rnnc_let_next_begin();");
     line("  if (!rnnc_is_due(rows)) {{");
     line("    rnnc_wait_for_previous();");
     line("    return;");
     line("  }}");
-    if (many_) part("{}", cuda_find_bases(count));
-    std::string arrays = many_ ? "bases" : "";
-    for (uint32_t i = 0; i < count && !many_; ++i) {
+    if (finds_rows_) part("{}", cuda_find_places(kernel_, checked_, packet_));
+    std::string arrays = finds_rows_ ? "places" : "";
+    for (uint32_t i = 0; i < count && !finds_rows_; ++i) {
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, blockIdx.x);", array_type(i), i,
            array_type(i), i);
       arrays += fmt::format("{}a{}", i == 0 ? "" : ", ", i);
@@ -388,7 +388,9 @@ class RowEmitter : TextWriter {
     if (checked_.empty()) {
       line("  {}_row({});", name_, arrays);
     } else {
-      line("  if (({}) == 0) {{", cuda_misalignment(kernel_, checked_, packet_));
+      const std::string misalignment =
+          finds_rows_ ? "misaligned" : cuda_misalignment(kernel_, checked_, packet_);
+      line("  if (({}) == 0) {{", misalignment);
       line("    {}_row<true>({});", name_, arrays);
       line("  }} else {{");
       line("    {}_row<false>({});", name_, arrays);
@@ -409,7 +411,8 @@ class RowEmitter : TextWriter {
   const CudaKernelShape shape_;
   const std::string name_;
   const KernelTraits& traits_;
-  const bool many_;                // arrays, whose rows have no variables
+  const bool many_;                // arrays, that are loaded where they are needed
+  const bool finds_rows_;          // by the block
   std::vector<bool> loaded_;       // by argument
   std::vector<uint32_t> checked_;  // arguments that may lie anywhere, where packets matter
   int packet_ = 1;                 // elements

@@ -120,8 +120,10 @@ void RecurrenceEmitter::find_copies(size_t p, size_t index,
          across, input->granule);
     line("      if (at < {}u && first_row + row < row_end && unit{} + byte / {}u < unit_end{}) {{",
          input->granules, p, element, p);
-    line("        copies{}_{}[i].set(reinterpret_cast<const char*>({} + unit{}) + byte,", p, index,
-         array(type, true, phase.accesses[input->argument], "first_row + row"), p);
+    const bool is_row = phase.kernel->arguments[input->argument].vector;
+    line("        copies{}_{}[i].set(reinterpret_cast<const char*>({}{}) + byte,", p, index,
+         array(type, true, phase.accesses[input->argument], "first_row + row"),
+         is_row ? fmt::format(" + unit{}", p) : "");
     line("                       inputs_at + {}u + row * {}u + byte, step, steps);", input->offset,
          input->row_bytes);
     line("      }}");
@@ -177,7 +179,8 @@ void RecurrenceEmitter::inputs_ahead(size_t p) {
   line("      }}");
 }
 
-/// Whether a load is of an input in shared memory, whose elements are taken here then.
+/// Whether a load is of an input in shared memory, whose elements, or one number, are taken here
+/// then.
 bool RecurrenceEmitter::input_packet(size_t p, uint32_t id) {
   const Phase& phase = phases_[p];
   const Instruction& load = phase.kernel->body[id];
@@ -185,11 +188,16 @@ bool RecurrenceEmitter::input_packet(size_t p, uint32_t id) {
   const RecurrenceInput* const input = layout_.input(phase, load.argument);
   if (input == nullptr) return false;
   const std::string_view type = cuda_element_type(phase.kernel->arguments[load.argument].dtype);
-  line("        const auto packed{} = rnnc_packet<{}, {}, {}>::load(", id, type, phase.span,
-       phase.units % phase.span == 0);
+  const bool is_row = phase.kernel->arguments[load.argument].vector;
+  line("        const auto packed{} = rnnc_packet<{}, {}, {}>::load(", id, type,
+       span(phase, load.argument), !is_row || phase.units % phase.span == 0);
   line("            reinterpret_cast<const {}*>(inputs + now % {}u * {}u + {}u) +", type,
        tile_.input_steps, layout_.staged().step_bytes, input->offset);
-  line("            (row - first_row) * {}u + column{});", phase.units, p);
+  if (is_row) {
+    line("            (row - first_row) * {}u + column{});", phase.units, p);
+  } else {
+    line("            (row - first_row));");
+  }
   return true;
 }
 

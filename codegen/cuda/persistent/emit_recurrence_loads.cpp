@@ -207,8 +207,10 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
       return fmt::format("my_element < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
                          phase.kernel->arguments[argument].vector ? " + my_element" : "");
     case Source::Memory: {
-      if (layout_.input(phase, argument) != nullptr)
-        return fmt::format("packed{}.get(my_element)", id);
+      if (layout_.input(phase, argument) != nullptr) {
+        const bool is_row = phase.kernel->arguments[argument].vector;
+        return fmt::format("packed{}.get({})", id, is_row ? "my_element" : "0");
+      }
       const std::string packets =
           loads_last() ? fmt::format("loaded{}_{}", p, id) : fmt::format("arrived{}", id);
       if (span(phase, argument) == 1) return fmt::format("{}[my_row].get(0)", packets);
