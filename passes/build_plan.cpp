@@ -1,8 +1,9 @@
 // 1. Lower and simplify a copy of the Graph (passes/graph/pipeline.h); refuse what cannot be
 //    planned yet.
-// 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h)
-//    and, for a GPU, find which recurrences may be put on top of which (passes/schedule/stacks.h);
-//    give values buffers (passes/lower/layout.h) and write the launches (passes/lower/launches.h).
+// 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h),
+//    again where stages make values anew (passes/schedule/rematerialize.h), and, for a GPU, find
+//    which recurrences may be put on top of which (passes/schedule/stacks.h); give values buffers
+//    (passes/lower/layout.h) and write the launches (passes/lower/launches.h).
 //    For a GPU also with products apart from the work behind them, if steps of many rows are faster
 //    so; and, where recurrences may be one launch whose products have launches of their own so far,
 //    with these formed for it (passes/schedule/phases.h).
