@@ -15,8 +15,8 @@ import shlex
 import subprocess
 import sys
 
-from names import headers_of, missing_of
-from tidy import sources_of
+from names import missing_of
+from tidy import headers_of, sources_of
 
 
 def check(entry, source):

@@ -8,9 +8,8 @@ import pathlib
 import re
 import subprocess
 
-from tidy import ALIAS, CONSTANT, FUNCTION, TYPE, own_names
+from tidy import ALIAS, CONSTANT, FUNCTION, TYPE, headers_of, own_names
 
-INCLUDE = re.compile(r'^#include (["<][^">]+)[">]', re.MULTILINE)
 MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
 DECLARATION = re.compile(r"(?:struct|class|union) \w+;")  # which leaves a type incomplete
 INCOMPLETE = re.compile(r"\b" + DECLARATION.pattern)
@@ -20,18 +19,6 @@ NO_MENTION = re.compile(r"""//.*|"(?:[^"\\\n]|\\.)*"|(?:\.|->)\w+""")
 # What may be others': of a namespace, a function, a macro, or a type as C names them.
 OTHERS = re.compile(r"\b(?:[a-z]\w*|CLI)::(\w+)|(?<![:\w])(\w+)\(|\b([A-Z][A-Z0-9_]+|\w+_t)\b")
 DEFINED = re.compile(r"[\w>&*\]] (\w+)\(|\b(?:auto|auto&|auto\*) (\w+)|\b(\w+)\(\) [{:]")
-
-
-@functools.cache
-def headers_of(path):
-    """What a file of this repository includes, and what that does; headers of others as <name."""
-    headers = set()
-    for name in INCLUDE.findall(pathlib.Path(path).read_text()):
-        if pathlib.Path(name[1:]).exists():
-            headers |= headers_of(name[1:]) | {name[1:]}
-        else:
-            headers.add("<" + name[1:])
-    return headers
 
 
 @functools.cache

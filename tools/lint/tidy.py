@@ -2,16 +2,19 @@
 """clang-tidy for many sources at once. Most of its time goes into headers, which it parses and
 walks through for every source anew; so sources that are compiled alike are checked together:
 
-1. Sources of one folder with the same flags make a unit: their headers, then they themselves. A
-   source that has a name of its own is not with those to which the name means something else.
+1. Sources with the same flags, in the order of their folders, make a unit: their headers, then they
+   themselves. A source that has a name of its own is not with those to which the name means
+   something else.
 2. A name that several of them have in an unnamed namespace is a macro for another one meanwhile.
-3. Where a unit is not good, its sources are checked one by one: what is said of these counts.
+3. Where a unit is not good its halves are checked, at last a source by itself: what is said of that
+   counts.
 
 usage: tidy.py BUILD SOURCE…
 """
 
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -22,9 +25,12 @@ import sys
 import tempfile
 
 TIDY = "clang-tidy-19"
-# More sources take more memory, and fewer share headers.
-MOST_SOURCES = 12
+# More sources take more memory: so many about 0.9 GB.
+MOST_SOURCES = 24
+# To clang it uses templates which those that it would be with specialise after that.
+ALONE = {"ir/plan/launches/launches.cpp"}
 
+INCLUDE = re.compile(r'^#include (["<][^">]+)[">]', re.MULTILINE)
 PROGRESS = re.compile(r"warnings? generated\.|Processing file")
 
 # What may mean a source's own function or type, and what is of a class or a namespace.
@@ -70,6 +76,32 @@ class Names:
         return (mine | theirs) - shared - same or shared & (self.members | other.members)
 
 
+@functools.cache
+def headers_of(path):
+    """What a file of this repository includes, and what that does; headers of others as <name."""
+    headers = set()
+    for name in INCLUDE.findall(pathlib.Path(path).read_text()):
+        if pathlib.Path(name[1:]).exists():
+            headers |= headers_of(name[1:]) | {name[1:]}
+        else:
+            headers.add("<" + name[1:])
+    return headers
+
+
+def others_headers(sources):
+    """Lines that include the headers of others that sources come to. For each of their functions that
+    performance-unnecessary-value-param would change, though it says nothing of headers of others, it
+    looks through the whole unit whether its change could be made: but not where a macro has made the
+    parameter, as one of `std` does here."""
+    paths = [os.path.relpath(source) for source in sources]
+    names = sorted({name for path in paths for name in headers_of(path) if name.startswith("<")})
+    yield "#define std std"
+    for name in names:
+        # A source may include it in builds of another kind alone.
+        yield f"#if __has_include({name}>)\n#include {name}>\n#endif"
+    yield "#undef std"
+
+
 def unit_text(sources):
     """A source of sources; the headers first, where no name is another."""
     texts = {source: source.read_text() for source in sources}
@@ -81,7 +113,7 @@ def unit_text(sources):
     )
     names = {source: own_names(text) for source, text in texts.items()}
     count = collections.Counter(name for own in names.values() for name in own)
-    lines = list(headers)
+    lines = [*others_headers(sources), *headers]
     for number, source in enumerate(sources):
         shared = sorted(name for name in names[source] if count[name] > 1)
         lines += [f"#define {name} {name}_{number}" for name in shared]
@@ -122,7 +154,8 @@ def make_units(build, sources):
     groups = collections.defaultdict(list)
     for source in sources:
         if str(source) in entries:
-            groups[source.parent, compiler_flags(entries[str(source)])].append(source)
+            alone = os.path.relpath(source) in ALONE and source
+            groups[alone, compiler_flags(entries[str(source)])].append(source)
         else:
             near = max(entries, key=lambda name: len(os.path.commonpath([name, source])))
             yield [source], compiler_flags(entries[near])
@@ -150,16 +183,19 @@ def run(words):
 
 
 def check(build, root, sources, flags):
-    if len(sources) > 1:
-        with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=build) as unit:
-            unit.write(unit_text(sources))
-            unit.flush()
-            # Names of other sources are shadowed without harm.
-            own = f"--header-filter=^{re.escape(str(root))}/.*"
-            good, output = run([own, unit.name, "--", *flags, "-Wno-shadow"])
-        if good:
-            return True, output
-    return run([*map(str, sources), "--", *flags])
+    with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=build) as unit:
+        unit.write(unit_text(sources))
+        unit.flush()
+        # Names of other sources are shadowed without harm.
+        own = f"--header-filter=^{re.escape(str(root))}/.*"
+        good, output = run([own, unit.name, "--", *flags, "-Wno-shadow"])
+    if good:
+        return True, output
+    if len(sources) == 1:
+        return run([str(sources[0]), "--", *flags])
+    half = len(sources) // 2
+    first, second = (check(build, root, part, flags) for part in (sources[:half], sources[half:]))
+    return first[0] and second[0], first[1] + second[1]
 
 
 def main():
