@@ -302,28 +302,57 @@ TEST(EmitCuda, UnitIncludesNothingAndHasNoNames) {
   EXPECT_NE(source->find("rnnc_end_chunk"), std::string::npos);
 }
 
+/// With so many inputs, their sum is the output, times its own sum if it `reduces`.
+Plan sum_of_arrays(uint32_t count, bool reduces) {
+  Plan plan = empty_plan(DType::f32);
+  KernelBuilder builder(plan, 8);
+  uint32_t sum = builder.constant(0);
+  for (uint32_t i = 0; i < count; ++i) {
+    const Access input = add_sequence(plan, Role::Input, i, 8);
+    sum = builder.scalar(Op::Add, {sum, builder.load(input, true)});
+  }
+  if (reduces) sum = builder.scalar(Op::Mul, {sum, builder.reduce(Op::Sum, sum)});
+  builder.store(add_sequence(plan, Role::Output, 0, 8), true, sum);
+  kernel_text(plan, builder.finish());
+  return plan;
+}
+
 TEST(EmitCuda, WorksOutRowsOfManyArraysWhereTheyAreNeeded) {
   for (const uint32_t count : {8, 300}) {
-    for (const bool reduces : {false, true}) {
-      SCOPED_TRACE(fmt::format("{} arrays, {}", count, reduces ? "reduced" : "as they are"));
-      Plan plan = empty_plan(DType::f32);
-      KernelBuilder builder(plan, 5);
-      uint32_t sum = builder.constant(0);
-      for (uint32_t i = 0; i < count; ++i) {
-        const Access input = add_sequence(plan, Role::Input, i, 5);
-        sum = builder.scalar(Op::Add, {sum, builder.load(input, true)});
-      }
-      if (reduces) sum = builder.scalar(Op::Mul, {sum, builder.reduce(Op::Sum, sum)});
-      builder.store(add_sequence(plan, Role::Output, 0, 5), true, sum);
-      const std::string text = kernel_text(plan, builder.finish());
-      EXPECT_EQ(text.find("* const a7 = ") != std::string::npos, count == 8) << text;
-      EXPECT_EQ(text.find("rnnc_row_of_many<const float>(") != std::string::npos, count == 300)
-          << text;
-      const Result<std::string> unit = emit_cuda(plan);
-      ASSERT_TRUE(unit.has_value()) << unit.error().message;
-      EXPECT_EQ(unit->find("T* rnnc_row_of_many(") != std::string::npos, count == 300);
-    }
+    SCOPED_TRACE(count);
+    const Result<std::string> unit = emit_cuda(sum_of_arrays(count, /*reduces=*/false));
+    ASSERT_TRUE(unit.has_value()) << unit.error().message;
+    EXPECT_EQ(unit->find("* const a7 = ") != std::string::npos, count == 8) << *unit;
+    EXPECT_EQ(unit->find("rnnc_row_of_many<const float>(") != std::string::npos, count == 300);
+    EXPECT_EQ(unit->find("T* rnnc_row_of_many(") != std::string::npos, count == 300);
   }
+}
+
+TEST(EmitCuda, BlocksFindTheirRowsOfArraysOnce) {
+  for (const uint32_t count : {3, 4, 40, 300}) {
+    SCOPED_TRACE(count);
+    const Result<std::string> unit = emit_cuda(sum_of_arrays(count, /*reduces=*/true));
+    ASSERT_TRUE(unit.has_value()) << unit.error().message;
+    EXPECT_EQ(unit->find("* const a2 = ") != std::string::npos, count == 3) << *unit;
+    EXPECT_EQ(unit->find("void rnnc_find_rows(") != std::string::npos, count > 3);
+    EXPECT_EQ(unit->find("rnnc_place<const float>(places[2]) + e") != std::string::npos, count > 3);
+  }
+}
+
+TEST(EmitCuda, BlocksCheckRowsThatMayLieAnywhere) {
+  Plan plan = empty_plan(DType::bf16);
+  KernelBuilder builder(plan, 512);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 512), true);
+  const uint32_t u = builder.load(add_buffer(plan, Extent::Chunk, DType::f32, 512), true);
+  const uint32_t mask = builder.load(add_buffer(plan, Extent::Chunk, DType::f32, 1), false);
+  const uint32_t y = builder.scalar(Op::Mul, {builder.scalar(Op::Add, {x, u}), mask});
+  builder.store(add_sequence(plan, Role::Output, 0, 512), true, y);
+  builder.store(add_sequence(plan, Role::Output, 1, 1), false, builder.reduce(Op::Sum, y));
+  const std::string text = kernel_text(plan, builder.finish());
+  // Of 4 bytes: arguments 1 and 2. From the caller: 0 and 3, and 4, of which there is no packet.
+  expect_text(text,
+              "rnnc_find_rows<5>(rows.frame, arrays.of, {{0x6}}, {{0x9}}, 2, places, misaligned)");
+  expect_text(text, "if ((misaligned) == 0) {");
 }
 
 TEST(EmitCuda, RefusesWhatGpusDoNotDo) {
