@@ -227,9 +227,11 @@ class ProgramCalls {
     constexpr int kRepeats[] = {-1, 0, 1, 2, INT32_MIN};
     Runner& timed = runner();
     const int repeats = random_.pick(kRepeats);
-    const Result<double> seconds = random_.one_in(3)   ? timed.time_per_step(repeats)
-                                   : random_.one_in(2) ? timed.time_training_per_step(repeats)
-                                                       : timed.time_replayed_per_step(repeats);
+    const Result<double> seconds = random_.one_in(4)   ? timed.time_per_step(repeats)
+                                   : random_.one_in(3) ? timed.time_training_per_step(repeats)
+                                   : random_.one_in(2)
+                                       ? timed.time_replayed_training_per_step(repeats)
+                                       : timed.time_replayed_per_step(repeats);
     return seconds && *seconds < 0 ? fail("a time below 0") : check_told(seconds);
   }
 

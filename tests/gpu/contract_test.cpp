@@ -399,6 +399,33 @@ TEST(GpuRunner, ReplaysTakeTimeAndChangeNothing) {
   }
 }
 
+TEST(GpuRunner, ReplaysOfTrainingTakeTimeAndChangeNothing) {
+  const Graph graph = lstm_graph(24, 48);
+  for (const int64_t checkpoint : {int64_t{0}, kChunk}) {
+    auto program = Program::compile(
+        graph, {.device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = kChunk});
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    Runner runner(*program);
+    const RunArgs args = named(graph, arguments_for(graph, kSteps, kBatch));
+    const Result<RunResult> run = runner.run(args);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    const auto gradients = [&] {
+      std::vector<std::vector<double>> values;
+      const Result<RunGradients> of =
+          runner.gradients(args, {.outputs = run->outputs}, ResidualChoice::Auto, checkpoint);
+      EXPECT_TRUE(of.has_value()) << of.error().message;
+      if (!of) return values;
+      for (const NamedArray& array : of->params) values.push_back(array.array.to_doubles());
+      return values;
+    };
+    const std::vector<std::vector<double>> expected = gradients();
+    const Result<double> replayed = runner.time_replayed_training_per_step(3);
+    ASSERT_TRUE(replayed.has_value()) << replayed.error().message;
+    EXPECT_GT(*replayed, 0);
+    EXPECT_EQ(gradients(), expected);
+  }
+}
+
 TEST(GpuRunner, EachRunsOnItsOwnParams) {
   for (const PassSet passes : {PassSet::all(), PassSet::all().without(Pass::Resident)}) {
     SCOPED_TRACE(passes.to_string());

@@ -402,6 +402,7 @@ TEST(Runner, WhatWasMovedFromSaysSo) {
     EXPECT_EQ(empty.load_params(args.params).error().message, kNothing);
     EXPECT_EQ(empty.time_per_step(1).error().message, kNothing);
     EXPECT_EQ(empty.time_replayed_per_step(1).error().message, kNothing);
+    EXPECT_EQ(empty.time_replayed_training_per_step(1).error().message, kNothing);
   };
   check(runner);  // NOLINT(bugprone-use-after-move)
   const Program moved = std::move(program);

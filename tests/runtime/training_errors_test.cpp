@@ -200,6 +200,8 @@ TEST(TrainingErrors, OfRunners) {
   ASSERT_TRUE(runner.run(args));
   EXPECT_EQ(runner.time_training_per_step(1).error().message,
             "the last run was not one for gradients");
+  EXPECT_EQ(runner.time_replayed_training_per_step(1).error().message,
+            "the last run was not one for gradients");
   EXPECT_NE(runner.gradients(args, {.outputs = {{"y", Array::zeros(DType::f64, {2, 1, 4})}}})
                 .error()
                 .message.find("gradient of output"),
