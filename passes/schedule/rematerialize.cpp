@@ -122,22 +122,25 @@ class Rematerialize {
     return Way{row_bytes(id) * (is_in_memory(id) ? 1 : 2), {}, {id}};
   }
 
-  /// Of its operands, each by the way that moves the fewest bytes.
-  std::optional<Way> make(NodeId id, uint32_t stage) const {
-    if (!is_cheap(id)) return {};
+  size_t most_nodes(uint32_t stage) const {
+    return is_time_parallel(schedule_.stages[stage]) ? kMostNodes : kMostNodesOfSteps;
+  }
+
+  /// Of its operands, each by the way that moves the fewest bytes, and at most so many nodes.
+  std::optional<Way> make(NodeId id, uint32_t stage, size_t most) const {
+    if (most == 0 || !is_cheap(id)) return {};
     Way way{0, {id}, {}};
     for (const NodeId operand : graph_[id].operands) {
       const NodeId read = values_.read[operand];
       std::optional<Way> best = load(read, stage);
       if (best && best->bytes == 0) continue;
       const bool is_spread = read != operand;
-      const std::optional<Way> made = is_spread ? std::nullopt : make(read, stage);
+      const std::optional<Way> made = is_spread ? std::nullopt : make(read, stage, most - 1);
       if (made && (!best || made->bytes < best->bytes)) best = made;
       if (!best) return {};
       way.add(*best);
     }
-    const bool is_parallel = is_time_parallel(schedule_.stages[stage]);
-    if (way.made.size() > (is_parallel ? kMostNodes : kMostNodesOfSteps)) return {};
+    if (way.made.size() > most) return {};
     return way;
   }
 
@@ -151,7 +154,8 @@ class Rematerialize {
     std::map<uint32_t, Way> ways;
     int64_t bytes = 0;
     for (const uint32_t stage : stages) {
-      std::optional<Way> way = may_make(stage, id) ? make(id, stage) : std::nullopt;
+      std::optional<Way> way =
+          may_make(stage, id) ? make(id, stage, most_nodes(stage)) : std::nullopt;
       if (!way) return false;
       bytes += way->bytes;
       ways.emplace(stage, *std::move(way));
