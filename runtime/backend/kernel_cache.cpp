@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "runtime/backend/generator.h"
@@ -23,6 +25,8 @@ namespace fs = std::filesystem;
 
 /// Entries that are used again within so many seconds are not marked as used again.
 constexpr int64_t kSecondsOfUse = 60;
+/// A folder is looked through again once this part of its limit has been stored.
+constexpr int64_t kParts = 64;
 
 /// An entry file: this head, the key's text, the value. The checksum covers all but magic and
 /// itself.
@@ -105,6 +109,22 @@ std::string find_stranger(const fs::path& directory) {
     if (!stranger.empty()) return fmt::format("{}: {}", quote(place.string()), stranger);
     if (place == place.parent_path()) return "";
   }
+}
+
+// ---- Size ----
+
+/// Counts bytes that this process has stored in the folder. Whether it should now be looked through:
+/// after the first entry, and then once each part of the limit. Caches come and go with the programs
+/// that use them, so folders are counted by their names.
+bool should_look_through(const fs::path& directory, int64_t bytes, int64_t limit) {
+  static std::mutex mutex;
+  static std::map<std::string, int64_t> stored_since;
+  const std::lock_guard lock(mutex);
+  const auto [folder, is_first] = stored_since.try_emplace(directory.string(), 0);
+  folder->second += bytes;
+  if (!is_first && folder->second < limit / kParts) return false;
+  folder->second = 0;
+  return true;
 }
 
 // ---- Entries ----
@@ -238,7 +258,7 @@ Status KernelCache::store(std::string_view key, std::string_view value) const {
   const Status written =
       write_all(file->get(), bytes).and_then([&] { return file->replace(entry_name(kept_key)); });
   if (!written) return refuse(written.error());
-  static_cast<void>(trim(limit_));
+  if (should_look_through(directory_, std::ssize(bytes), limit_)) static_cast<void>(trim(limit_));
   return {};
 }
 

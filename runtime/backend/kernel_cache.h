@@ -24,7 +24,9 @@ namespace rnnc {
 class KernelCache {
  public:
   /// An empty path makes a cache that holds nothing. `limit`: bytes that it may have; what was not
-  /// used for longest goes first.
+  /// used for longest goes first. A process looks through the folder when it first stores something
+  /// and then each time it has stored a 64th of the limit. So while n processes write, the folder
+  /// has at most n 64ths and n entries more.
   explicit KernelCache(std::filesystem::path directory, int64_t limit = kDefaultCacheLimit);
 
   /// `key` is text that names everything that matters: source or plan, compiler and its version,

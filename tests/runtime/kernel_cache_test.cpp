@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/base/files.h"
@@ -273,6 +274,69 @@ TEST(KernelCache, WhatWasNotUsedForLongestGoesFirst) {
             fmt::format("an entry of {} bytes is more than the 1000 that the cache may have",
                         three / 3 + 4));
   EXPECT_EQ(cache.usage()->entries, 2);
+}
+
+/// A folder that may have 128 entries, of one size.
+class KernelCacheOfManyEntries : public ::testing::Test {
+ protected:
+  KernelCacheOfManyEntries() {
+    const KernelCache cache(directory_ / "one");
+    cache.put("000", value_);
+    entry_bytes_ = cache.usage()->bytes;
+    limit_ = 128 * entry_bytes_;
+  }
+  void put(const KernelCache& cache, int number) const {
+    cache.put(fmt::format("{:03}", number), value_);
+  }
+  int64_t bytes() const { return KernelCache(place_).usage()->bytes; }
+
+  const TemporaryDirectory directory_;
+  const fs::path place_ = directory_ / "cache";
+  const std::string value_ = std::string(1000, 'x');
+  int64_t entry_bytes_ = 0;
+  int64_t limit_ = 0;
+};
+
+TEST_F(KernelCacheOfManyEntries, HasA64thMoreThanItsLimitAtMost) {
+  int64_t most = 0;
+  for (int number = 0; number < 300; ++number) {
+    put(KernelCache(place_, limit_), number);  // as programs do that come and go
+    most = std::max(most, bytes());
+  }
+  EXPECT_GE(most, limit_);
+  EXPECT_LE(most, limit_ + limit_ / 64);
+}
+
+TEST_F(KernelCacheOfManyEntries, IsLookedThroughOnceA64thWasStored) {
+  const KernelCache cache(place_, limit_);
+  put(cache, 0);
+  const fs::path left = place_ / ".rnnc-1-2-3.tmp";  // by a writer that was killed
+  std::ofstream(left) << "some";
+  put(cache, 1);
+  EXPECT_TRUE(fs::exists(left));
+  put(KernelCache(place_, limit_), 2);
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(KernelCacheOfManyEntries, HasA64thMoreForEachProcessThatWrites) {
+  constexpr int kProcesses = 4;
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const KernelCache cache(place_, limit_);
+      for (int number = 0; number < 100; ++number) put(cache, process * 100 + number);
+      ::_exit(bytes() <= limit_ + kProcesses * (limit_ / 64 + entry_bytes_) ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  EXPECT_GE(bytes(), limit_ / 2);
 }
 
 TEST(KernelCache, WhatKilledWritersLeftIsSwept) {
