@@ -136,6 +136,7 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
     if (auto anew = rematerialize(graph, dependence, schedule, plan.dtype)) {
       graph = std::move(anew->graph);
       how.homes = std::move(anew->homes);
+      how.numbers = std::move(anew->numbers);
       dependence = analyse_dependence(graph);
       schedule = make_schedule(graph, dependence, plan, how);
     }

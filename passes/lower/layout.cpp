@@ -267,7 +267,7 @@ class LayoutBuilder {
   /// A param in the type in which products take it.
   Access add_rounded(NodeId id, const Access& param) {
     const Access rounded =
-        access(add_temporary(value_name(graph_, id), plan_.dtype, Extent::Invariant, width_of(id)));
+        access(add_temporary(name_of(id), plan_.dtype, Extent::Invariant, width_of(id)));
     layout_.rounded.push_back({id, param, rounded});
     return rounded;
   }
@@ -278,8 +278,8 @@ class LayoutBuilder {
       for (const Group& group : stage.groups) {
         const auto* move = std::get_if<MoveGroup>(&group);
         if (move == nullptr || !is_mask(graph_[move->node].op)) continue;
-        layout_.masks[{move->node, stage.sweep}] = access(add_temporary(
-            value_name(graph_, move->node), compute_type(plan_.dtype), Extent::Chunk, 1));
+        layout_.masks[{move->node, stage.sweep}] =
+            access(add_temporary(name_of(move->node), compute_type(plan_.dtype), Extent::Chunk, 1));
       }
     }
   }
@@ -301,8 +301,8 @@ class LayoutBuilder {
       if (extent_of(member.result) != Extent::Batch) extent = extent_of(member.result);
     }
     const DType dtype = is_narrow(at, group) ? plan_.dtype : compute_type(plan_.dtype);
-    const BufferId buffer = add_temporary("products of " + value_name(graph_, group.left), dtype,
-                                          extent, width, is_after(group.members[0].node));
+    const BufferId buffer = add_temporary("products of " + name_of(group.left), dtype, extent,
+                                          width, is_after(group.members[0].node));
     int64_t column = 0;
     for (const ProductGroup::Member& member : group.members) {
       Layout::Place& place = layout_.places[member.result];
@@ -364,8 +364,7 @@ class LayoutBuilder {
     const DType loaded = numbers ? compute_type(plan_.dtype) : dtype(source.compute);
     const DType multiplied = dtype(source.storage);
     const auto add = [&](DType type) {
-      return access(
-          add_temporary(value_name(graph_, id), type, extent_of(id), width_of(id), is_after(id)));
+      return access(add_temporary(name_of(id), type, extent_of(id), width_of(id), is_after(id)));
     };
     Layout::Place& place = layout_.places[id];
     const Uses& uses = uses_[id];
@@ -378,13 +377,13 @@ class LayoutBuilder {
   /// What products take, in another type, a kernel stores after all steps.
   void place_total(NodeId id) {
     Layout::Place& place = layout_.places[id];
-    place.compute = access(add_temporary(value_name(graph_, id), compute_type(plan_.dtype),
-                                         Extent::Invariant, width_of(id), /*after=*/true));
+    place.compute = access(add_temporary(name_of(id), compute_type(plan_.dtype), Extent::Invariant,
+                                         width_of(id), /*after=*/true));
     if (!uses_[id].multiplied) return;
     place.storage = place.compute;
     if (!narrow_) return;
-    place.storage = access(add_temporary(value_name(graph_, id), plan_.dtype, Extent::Invariant,
-                                         width_of(id), /*after=*/true));
+    place.storage = access(
+        add_temporary(name_of(id), plan_.dtype, Extent::Invariant, width_of(id), /*after=*/true));
     add_store(id, schedule_.last_stage(), place.storage);
   }
 
@@ -401,7 +400,7 @@ class LayoutBuilder {
 
   Access add_value(NodeId id, DType dtype, Extent extent) {
     const Access place =
-        access(add_temporary(value_name(graph_, id), dtype, extent, width_of(id), is_after(id)));
+        access(add_temporary(name_of(id), dtype, extent, width_of(id), is_after(id)));
     add_store(id, schedule_.stage[id], place);
     return place;
   }
@@ -499,10 +498,12 @@ class LayoutBuilder {
     return found->second;
   }
 
+  std::string name_of(NodeId id) const { return value_name(graph_, id, schedule_.number(id)); }
+
   /// "W", "R[2]" in an array of params.
   std::string weight_name(NodeId id) const {
     const Node& node = graph_[id];
-    if (values_.kind[id] != ValueKind::View) return value_name(graph_, id);
+    if (values_.kind[id] != ValueKind::View) return name_of(id);
     std::string of = weight_name(node.operands[0]);
     if (node.op == Op::Reverse) return of;
     const std::string end = node.op == Op::Slice ? ":" + node.end.to_string() : "";
@@ -557,11 +558,15 @@ Layout make_layout(const Graph& graph, const Dependence& dependence, const Sched
 }
 
 std::string value_name(const Graph& graph, NodeId id) {
+  return value_name(graph, id, id);
+}
+
+std::string value_name(const Graph& graph, NodeId id, NodeId number) {
   const Node& node = graph[id];
   if (node.op == Op::Input) return graph.inputs[node.decl].name;
   if (node.op == Op::Param) return graph.params[node.decl].name;
   if (node.op == Op::State || node.op == Op::Final) return graph.states[node.decl].name;
-  return fmt::format("{}.{}", info(node.op).name, id);
+  return fmt::format("{}.{}", info(node.op).name, number);
 }
 
 }  // namespace rnnc

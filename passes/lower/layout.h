@@ -76,6 +76,7 @@ struct Layout {
 
 /// "add.12"; leaves by their names. What a buffer that holds a value is called.
 std::string value_name(const Graph& graph, NodeId id);
+std::string value_name(const Graph& graph, NodeId id, NodeId number);
 
 struct LayoutOptions {
   DType param_dtype = DType::f32;  // of the caller's params and of their gradients

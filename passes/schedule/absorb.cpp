@@ -42,16 +42,7 @@ class Absorb {
   }
 
   bool is_cheap(NodeId id) const {
-    switch (graph_[id].op) {
-      case Op::Neg:
-      case Op::Add:
-      case Op::Sub:
-      case Op::Mul:
-      case Op::Where:
-        return true;
-      default:
-        return false;
-    }
+    return is_sum_or_product(graph_[id].op) || graph_[id].op == Op::Where;
   }
 
   /// Only kernels need it.

@@ -75,15 +75,8 @@ class Rematerialize {
 
   /// Kernels alone need it, and make it of little.
   bool is_cheap(NodeId id) const {
-    switch (graph_[id].op) {
-      case Op::Neg:
-      case Op::Add:
-      case Op::Sub:
-      case Op::Mul:
-        return values_.kind[id] == ValueKind::Fused && !values_.is_stored[id] && varies(id);
-      default:
-        return false;
-    }
+    return is_sum_or_product(graph_[id].op) && values_.kind[id] == ValueKind::Fused &&
+           !values_.is_stored[id] && varies(id);
   }
 
   /// Whether it can be in memory, for a kernel of another stage to load.
@@ -169,7 +162,7 @@ class Rematerialize {
   }
 
   Rematerialized build() const {
-    Rematerialized result{graph_, {}};
+    Rematerialized result{graph_, {}, {}};
     std::map<std::pair<NodeId, uint32_t>, NodeId> anew;  // by the old node and the stage
     Graph& graph = result.graph;
     rebuild(graph, all_nodes(graph_),
@@ -184,6 +177,7 @@ class Rematerialize {
               };
               const bool in_kernel = values_.kind[id] == ValueKind::Fused;
               if (in_kernel) node.operands = operands_in(schedule_.stage[id]);
+              result.numbers.insert(result.numbers.end(), 1 + made_[id].size(), id);
               const NodeId own = append_node(graph, node);
               for (const uint32_t stage : made_[id]) {
                 node.operands = operands_in(stage);

@@ -18,7 +18,8 @@ namespace rnnc {
 /// The graph with these values once more for each stage that makes them itself.
 struct Rematerialized {
   Graph graph;
-  Homes homes;  // of the new nodes
+  Homes homes;                  // of the new nodes
+  std::vector<NodeId> numbers;  // of all nodes, in the graph as it was
 };
 
 /// Nothing, if no value is worth it. `schedule` is of the graph, with arrays of `dtype`.

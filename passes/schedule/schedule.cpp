@@ -506,6 +506,7 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
   const PassSet& passes = options.passes;
   const bool fuse = passes.has(Pass::Fuse);
   Schedule schedule;
+  schedule.numbers = options.numbers;
   schedule.values = find_values(graph, dependence);
   make_stages(graph, dependence, passes.has(Pass::Hoist), schedule);
   if (fuse && passes.has(Pass::Loop)) gather_loops(graph, dependence, schedule);

@@ -95,6 +95,10 @@ struct Schedule {
   /// Time-parallel products whose results nothing but kernels of recurrences reads, and the stages
   /// of these (passes/schedule/product_readers.h). What one alone reads may be its own.
   std::map<GroupPlace, std::set<uint32_t>> product_readers;
+  /// Per node its number before values were made anew, by which people know it; empty: its own.
+  std::vector<NodeId> numbers = {};
+
+  NodeId number(NodeId id) const { return numbers.empty() ? id : numbers[id]; }
 
   uint32_t last_stage() const { return static_cast<uint32_t>(stages.size() - 1); }
   uint32_t sweep_of(NodeId id) const { return stages[stage[id]].sweep; }
@@ -115,6 +119,7 @@ struct ScheduleOptions {
   /// (passes/schedule/phases.h).
   std::set<std::string> in_phases = {};
   Homes homes = {};
+  std::vector<NodeId> numbers = {};  // as in Schedule
 };
 
 /// "h, c": the states of the recurrences that a stage runs; empty if it runs none.

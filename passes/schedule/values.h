@@ -46,6 +46,11 @@ inline bool is_known(Op op) {
   return op == Op::Vector || op == Op::Range || op == Op::Eye;
 }
 
+/// What costs an element of a kernel next to nothing.
+inline bool is_sum_or_product(Op op) {
+  return op == Op::Neg || op == Op::Add || op == Op::Sub || op == Op::Mul;
+}
+
 inline bool is_mask(Op op) {
   return op == Op::Valid || op == Op::Reset;
 }

@@ -105,6 +105,28 @@ TEST_F(ExplainTraining, TheBackwardHalfSpeaksOfTheText) {
   EXPECT_TRUE(found);
 }
 
+TEST_F(ExplainTraining, ValuesThatStagesMakeAnewKeepTheirNames) {
+  const Json data = json("cells/layernorm_lstm.rnn",
+                         {"--device", "cuda", "--dtype", "bf16", "--dim", "I=64", "--dim", "H=64"});
+  bool made_anew = false;  // of a product that the forward half saved, not of its deviation
+  for (const Json& stage : data["backward"]["stages"]) {
+    for (const Json& launch : stage["launches"]) {
+      if (launch["kind"] == "recurrence") {
+        made_anew =
+            launch["reads"].dump().find("saved `R_i @ h[t-1]` in i[t]") != std::string::npos;
+      }
+      for (const char* list : {"reads", "writes"}) {
+        for (const std::string name : launch[list]) {
+          for (const char* op : {"mul.", "sub.", "mean.", "rsqrt.", "sigmoid."}) {
+            EXPECT_EQ(name.find(op), name.npos) << name;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(made_anew);
+}
+
 TEST_F(ExplainTraining, EachChoiceHasItsReasons) {
   const std::vector<std::string> sizes = {"--dim", "I=80", "--dim", "H=512", "--residuals"};
   const auto of = [&](const char* choice) {
