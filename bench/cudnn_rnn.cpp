@@ -351,8 +351,16 @@ class Network {
       if (variant.forward && both) variant.data = *both - *variant.forward;
     }
     if (cudaGraphExec_t graph = capture(context_, call); graph != nullptr) {
-      variant.graph = time_calls(
-          context_, [&] { return cudaGraphLaunch(graph, context_.stream) == cudaSuccess; });
+      // As `rnnc bench` does it: what the host does for one is done while another runs.
+      constexpr int kReplaysAtOnce = 4;
+      variant.graph = time_calls(context_, [&] {
+        bool good = true;
+        for (int i = 0; i < kReplaysAtOnce; ++i) {
+          good = good && cudaGraphLaunch(graph, context_.stream) == cudaSuccess;
+        }
+        return good;
+      });
+      if (variant.graph) *variant.graph /= kReplaysAtOnce;
       cudaGraphExecDestroy(graph);
     }
     return CUDNN_STATUS_SUCCESS;

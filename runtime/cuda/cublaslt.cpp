@@ -47,11 +47,11 @@ Result<const CublasLtLibrary*> find_library() {
 
 }  // namespace
 
-Result<std::unique_ptr<CublasLt>> CublasLt::create() {
+Result<std::unique_ptr<CublasLt>> CublasLt::create(const CudaDevice& device) {
   const Result<const CublasLtLibrary*> found = find_library();
   if (!found) return tl::unexpected(found.error());
   const CublasLtLibrary& library = **found;
-  std::unique_ptr<CublasLt> lt(new CublasLt(library));
+  std::unique_ptr<CublasLt> lt(new CublasLt(library, device));
   if (Status status = library.check(library.create(&lt->handle_), "starting"); !status) {
     return tl::unexpected(status.error());
   }

@@ -4,8 +4,10 @@
 #include <cublasLt.h>
 
 #include <memory>
+#include <utility>
 
 #include "ir/base/status.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace rnnc::cuda {
 
@@ -30,20 +32,24 @@ struct CublasLtLibrary {
   }
 };
 
-/// The library and a handle on the device that was current when it was made.
+/// The library and a handle on a device.
 class CublasLt {
  public:
-  static Result<std::unique_ptr<CublasLt>> create();
+  /// `device` is the current one.
+  static Result<std::unique_ptr<CublasLt>> create(const CudaDevice& device);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
   const CublasLtLibrary& library() const { return library_; }
   cublasLtHandle_t handle() const { return handle_; }
+  const CudaDevice& device() const { return device_; }
 
  private:
-  explicit CublasLt(const CublasLtLibrary& library) : library_(library) {}
+  CublasLt(const CublasLtLibrary& library, CudaDevice device)
+      : library_(library), device_(std::move(device)) {}
   const CublasLtLibrary& library_;
+  CudaDevice device_;
   cublasLtHandle_t handle_ = nullptr;
 };
 

@@ -36,7 +36,7 @@ Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const CudaModule& m
 
 Status PlanProducts::add(LaunchId id, const LibraryProduct& operands, CudaContext& context) {
   if (context.lt == nullptr) {
-    Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
+    Result<std::unique_ptr<CublasLt>> lt = CublasLt::create(context.device);
     if (!lt) return tl::unexpected(lt.error());
     context.lt = std::move(*lt);
   }

@@ -10,6 +10,11 @@
 // of blocks in clusters can leave parts of their result unwritten: with 104 of an H200's 132, two
 // fifths of those that cuBLASLt 13.1 offered did, its favourites for 48 of 108 products among them.
 // Hence `replace_wrong_algorithms`.
+//
+// For an H200 cuBLASLt's favourite is most often a kernel that gives a tile of the result to two warp
+// groups, which multiply nothing while they write it. Kernels of smaller tiles have one tile for
+// each of two groups: while one writes the other multiplies. With few terms in a sum they are
+// faster, and make the same bits (`bench/product_algorithms.cpp`). Hence `prefers_small_tiles`.
 #include "runtime/cuda/product.h"
 
 #include <algorithm>
@@ -23,6 +28,9 @@ namespace {
 constexpr float kOne = 1;
 constexpr float kZero = 0;
 constexpr int kMostReplacements = 8;
+constexpr int kMostChoices = 8;
+/// Elements of the largest tile of one warp group: 176 x 128. From 192 x 128 on two have one.
+constexpr double kMostOfOneGroup = 23'552;
 constexpr uint32_t kLessAlignment = 8;  // than the Tensor Memory Accelerator needs
 
 cudaDataType_t data_type(DType dtype) {
@@ -189,11 +197,24 @@ Status Product::choose_algorithm(Variant& variant) {
     }
     break;
   }
-  const auto found = ask_library(variant, variant.alignment, 1, kMostWorkspaceBytes);
+  const int most = prefers_small_tiles() ? kMostChoices : 1;
+  const auto found = ask_library(variant, variant.alignment, most, kMostWorkspaceBytes);
   if (!found) return tl::unexpected(found.error());
-  variant.algorithm = found->front().algo;
-  workspace_bytes_ = std::max(workspace_bytes_, found->front().workspaceSize);
+  const auto has_small_tiles = [&](const cublasLtMatmulHeuristicResult_t& algorithm) {
+    const double tiles = algorithm.wavesCount * lt_->device().multiprocessors;
+    return static_cast<double>(variant.rows * shape_.n) < kMostOfOneGroup * tiles;
+  };
+  const auto chosen = std::ranges::find_if(*found, has_small_tiles);
+  const cublasLtMatmulHeuristicResult_t& best = chosen == found->end() ? found->front() : *chosen;
+  variant.algorithm = best.algo;
+  workspace_bytes_ = std::max(workspace_bytes_, best.workspaceSize);
   return {};
+}
+
+bool Product::prefers_small_tiles() const {
+  const CudaDevice& device = lt_->device();
+  const bool measured = device.major == 9 && device.minor == 0 && size_of(shape_.dtype) == 2;
+  return measured && !is_total() && shape_.blocks == 1 && shape_.k >= 128 && shape_.k <= 3072;
 }
 
 Result<std::vector<cublasLtMatmulHeuristicResult_t>> Product::ask_library(

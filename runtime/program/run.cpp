@@ -8,31 +8,13 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/program/device_arrays.h"
 #include "runtime/program/match_run.h"
+#include "runtime/program/training_arrays.h"
 
 namespace rnnc {
 namespace {
 
 constexpr std::string_view kNoTraining = "the last run was not one for gradients";
-
-/// What a training run has besides a forward one's.
-struct TrainingArrays {
-  std::vector<DeviceArray> outputs, final_states;           // gradients of a loss
-  std::vector<DeviceArray> params, inputs, initial_states;  // their gradients
-  DeviceArray reserve;
-  TrainingOptions options;
-  BackwardArgs args;
-  std::vector<const void*> output_pointers, final_pointers;  // null where zero
-  std::vector<void*> param_pointers, input_pointers, initial_pointers;
-  LaunchTimes* times = nullptr;  // of the backward call
-
-  TrainingArrays(Backend& backend, const Signature& signature)
-      : outputs(make_arrays(backend, signature.outputs.size())),
-        final_states(make_arrays(backend, signature.states.size())),
-        params(make_arrays(backend, signature.params.size())),
-        inputs(make_arrays(backend, signature.inputs.size())),
-        initial_states(make_arrays(backend, signature.states.size())),
-        reserve(backend) {}
-};
+constexpr int kReplaysAtOnce = 4;  // that are timed
 
 }  // namespace
 
@@ -95,9 +77,9 @@ struct Runner::Impl {
   Result<RunGradients> download_gradients() const;
   /// Why the last run cannot be timed so often.
   Status check_repeats(int repeats) const;
-  /// The median seconds of `work`, which is a whole run, divided by its steps.
-  Result<double> median_per_step(int repeats, const std::function<Status()>& work,
-                                 Stream stream) const;
+  /// The median seconds of `work`, which is a whole run, divided by its steps; of so many in a row.
+  Result<double> median_per_step(int repeats, const std::function<Status()>& work, Stream stream,
+                                 int at_once = 1) const;
   Result<std::unique_ptr<CapturedWork>> capture(const std::function<Status()>& work);
   Result<double> time_per_step(int repeats);
   Result<double> time_training_per_step(int repeats);
@@ -447,16 +429,20 @@ Status Runner::Impl::check_repeats(int repeats) const {
 }
 
 Result<double> Runner::Impl::median_per_step(int repeats, const std::function<Status()>& work,
-                                             Stream stream) const {
+                                             Stream stream, int at_once) const {
+  const auto several = [&] {
+    Status status;
+    for (int i = 0; i < at_once && status; ++i) status = work();
+    return status;
+  };
   std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
-    const Result<double> time = backend.time(work, stream);
+  for (int i = 0; i < repeats; i += at_once) {
+    const Result<double> time = backend.time(several, stream);
     if (!time) return time;
-    seconds.push_back(*time / static_cast<double>(shape.steps));
+    seconds.push_back(*time / static_cast<double>(at_once * shape.steps));
   }
   std::ranges::sort(seconds);
-  const size_t middle = seconds.size() / 2;
-  return seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return (seconds[seconds.size() / 2] + seconds[(seconds.size() - 1) / 2]) / 2;
 }
 
 /// A whole run.
@@ -502,7 +488,8 @@ Result<double> Runner::Impl::time_replays_per_step(int repeats,
   const Result<std::unique_ptr<CapturedWork>> captured = capture(work);
   if (!captured) return tl::unexpected(captured.error());
   CapturedWork& replayed = **captured;
-  return median_per_step(repeats, [&] { return replayed.replay(); }, replayed.stream());
+  return median_per_step(
+      repeats, [&] { return replayed.replay(); }, replayed.stream(), kReplaysAtOnce);
 }
 
 Result<double> Runner::Impl::time_replayed_per_step(int repeats) {

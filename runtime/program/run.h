@@ -75,7 +75,8 @@ class Runner {
   /// As `time_per_step`, of both halves of the last `gradients`.
   Result<double> time_training_per_step(int repeats);
   /// As `time_per_step`, of replays of a run that is captured once as a CUDA graph, on a stream of
-  /// its own. A plain run goes before, which packs weights. An error on the CPU, which has no
+  /// its own, four one behind another: what the host does for one is done while another runs. A
+  /// plain run goes before, which packs weights. An error on the CPU, which has no
   /// graphs. Not while another call of the program is under way; other threads may go on with other
   /// programs.
   Result<double> time_replayed_per_step(int repeats);

@@ -1,7 +1,8 @@
 // cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b' + beta c
 // in f32, with a and b transposed or not, of one type each for inputs and results, in blocks; results
 // of 16 bits are rounded once, and not added to.
-// Algorithms are numbers, best first; the first of them need aligned arrays.
+// Algorithms are numbers, best first; the first of them need aligned arrays, and the very first has
+// larger tiles than others.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -23,6 +24,8 @@ namespace {
 constexpr int kAlgorithms = 5;
 constexpr int kOfAlignedArrays = 3;
 constexpr uint32_t kAlignment = 16;
+constexpr int kTileElements = 128 * 128;
+constexpr int kLargeTileElements = 256 * 128;
 
 struct Operation {
   cublasComputeType_t compute;
@@ -224,7 +227,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* count) {
@@ -232,9 +235,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const int first = aligned ? 0 : kOfAlignedArrays;
   const int end = aligned ? kOfAlignedArrays : kAlgorithms;
   *count = std::min(most, end - first);
+  const auto result = read<Layout>(d);
+  const auto elements = static_cast<float>(result.rows * result.columns);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo.data[0] = static_cast<uint64_t>(first + i);
+    const int tile = first + i == 0 ? kLargeTileElements : kTileElements;
+    results[i].wavesCount =
+        elements / static_cast<float>(tile * rnnc::emulator::settings().multiprocessors);
   }
   return CUBLAS_STATUS_SUCCESS;
 }

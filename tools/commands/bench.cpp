@@ -45,8 +45,9 @@ nlohmann::json header(const Options& options, const Graph& graph) {
 
 std::string replayed_line(const std::optional<Timing>& replayed) {
   if (!replayed) return {};
-  return fmt::format("replayed       {:.3f} us (median of {} replays of a CUDA graph)\n",
-                     replayed->seconds_per_step * 1e6, replayed->runs);
+  return fmt::format(
+      "replayed       {:.3f} us (median of {} replays of a CUDA graph, four in a row)\n",
+      replayed->seconds_per_step * 1e6, replayed->runs);
 }
 
 void add_replayed(const std::optional<Timing>& replayed, nlohmann::json& json) {
@@ -245,7 +246,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->footer(
       "Times are medians of whole calls, divided by their steps: arrays stay on the device, and\n"
       "packed weights from call to call. On a GPU also of replays of a call that was captured\n"
-      "once as a CUDA graph.\n\n"
+      "once as a CUDA graph, four in a row.\n\n"
       "Examples:\n"
       "  rnnc bench examples/cells/lstm.rnn --dim I=512 --dim H=512 --device cuda --dtype bf16\n"
       "  rnnc bench ladder --device cuda --svg ladder.svg");

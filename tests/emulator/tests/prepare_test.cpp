@@ -1,6 +1,6 @@
 // What preparing makes of a device that has no room for a resident recurrence, of kernels that
-// spill, of kernels compiled ahead of time, of tiles measured before, and of products that are
-// wrong under MPS.
+// spill, of kernels compiled ahead of time, of tiles measured before, and which algorithms it takes
+// for products, also where some are wrong under MPS.
 #include <gtest/gtest.h>
 
 #include "runtime/backend/backend.h"
@@ -315,7 +315,27 @@ TEST_F(EmulatedClusters, AreRefusedWhereTheyFindNoRoom) {
             "its kernel needs clusters of 4 blocks, and cuda:0 (Emulated GPU) has room for none");
 }
 
-// ---- Products under MPS ----
+// ---- Products ----
+
+TEST_F(EmulatedPreparing, TakesAlgorithmsOfSmallTilesForShortSums) {
+  emulator::settings().wrong_algorithms = 1;  // the favourite, which has large tiles
+  const auto takes_another = [this](DType dtype, int64_t terms) {
+    const Graph graph = lstm_graph(terms, 48);
+    CompileOptions options = this->options();
+    options.dtype = dtype;
+    Program program = prepare(graph, options);
+    const InterpreterArgs args = arguments_for(graph, kSteps, kBatch, true);
+    const DeviceArguments arguments(program, args);
+    const Status ran = program.forward(arguments.on(nullptr));
+    RNNC_CHECK(ran.has_value(), "{}", ran.error().message);
+    return error_of_results(arguments.results(), interpret(graph, args)) <= 3e-2;
+  };
+  EXPECT_TRUE(takes_another(DType::bf16, 128));
+  EXPECT_TRUE(takes_another(DType::f16, 3072));
+  EXPECT_FALSE(takes_another(DType::bf16, 64));
+  EXPECT_FALSE(takes_another(DType::bf16, 3080));
+  EXPECT_FALSE(takes_another(DType::f32, 128));
+}
 
 TEST_F(EmulatedPreparing, FindsAlgorithmsThatAreRightUnderMps) {
   emulator::settings().under_mps = true;
