@@ -200,9 +200,11 @@ Status Product::choose_algorithm(Variant& variant) {
   const int most = prefers_small_tiles() ? kMostChoices : 1;
   const auto found = ask_library(variant, variant.alignment, most, kMostWorkspaceBytes);
   if (!found) return tl::unexpected(found.error());
+  // Workspace is cleared by an operation of its own.
   const auto has_small_tiles = [&](const cublasLtMatmulHeuristicResult_t& algorithm) {
     const double tiles = algorithm.wavesCount * lt_->device().multiprocessors;
-    return static_cast<double>(variant.rows * shape_.n) < kMostOfOneGroup * tiles;
+    return algorithm.workspaceSize <= found->front().workspaceSize &&
+           static_cast<double>(variant.rows * shape_.n) < kMostOfOneGroup * tiles;
   };
   const auto chosen = std::ranges::find_if(*found, has_small_tiles);
   const cublasLtMatmulHeuristicResult_t& best = chosen == found->end() ? found->front() : *chosen;
