@@ -15,7 +15,8 @@ import rnnc.torch
 from rnnc.program import graph_of
 from rnnc.torch import calls
 from rnnc.torch.programs import source_of
-from rnnc.torch.reference import reference, run
+from rnnc.torch.eager import run
+from rnnc.torch.reference import reference
 from rnnc.torch.step_graph import parse
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -74,12 +74,10 @@ class _StepScope:
     """The body's graph, with the values that it begins with."""
 
     def __init__(self, outer, graph):
-        from rnnc.convert.scope import Scope
-
         constants = {n: v for n, v in outer.env.items() if isinstance(v, numpy.ndarray)}
         self.outer = outer
         self.body = Body(outer.body.module, reads="[t]")
-        self.scope = Scope(outer.conversion, self.body, constants)
+        self.scope = type(outer)(outer.conversion, self.body, constants)
 
     def take_input(self, info, value, axis):
         if not isinstance(value, Value) or value.last:

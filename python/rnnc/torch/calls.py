@@ -8,6 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from rnnc.program import behind
+from rnnc.torch.eager import run_source
 from rnnc.torch.programs import DEVICES, Shape
 
 
@@ -339,8 +340,6 @@ def _fitting(source, inputs, params, states, lengths, reset):
 
 
 def by_reference(source, inputs, params, states, lengths, reset, reason=""):
-    from rnnc.torch.reference import run_source
-
     if reason:
         warn(reason)
     outputs, finals = run_source(source, inputs, params, states, lengths, reset)
