@@ -303,6 +303,9 @@ class Pieces {
       case Op::MatMul:
         simpler = simplify_product(node);
         break;
+      case Op::Total:
+        simpler = simplify_total(node);
+        break;
       default:
         if (is_scalar(node.op)) simpler = simplify_elementwise(node);
     }
@@ -375,6 +378,21 @@ class Pieces {
       return graph_.apply(Op::MatMul, {graph_[right].operands[0], left}, node.location);
     }
     return std::nullopt;
+  }
+
+  /// Of elements that nobody reads the adjoint is zero, and what a param gets from them: no NaN of
+  /// the other operand passes into that.
+  std::optional<NodeId> simplify_total(const Node& node) {
+    if (std::ranges::none_of(node.operands, [this](NodeId id) { return is_zero(id); })) {
+      return std::nullopt;
+    }
+    return spread(graph_.constant(0, node.location), node.type.shape, node.location);
+  }
+
+  bool is_zero(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.op == Op::Broadcast) return is_zero(node.operands[0]);
+    return node.op == Op::Constant && node.value == 0;
   }
 
   /// Scalars spread by themselves; of nothing but spread scalars the result is spread.
