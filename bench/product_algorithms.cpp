@@ -5,8 +5,8 @@
 //
 // Products are drawn: 16-bit rows @ weights, as inputs and gradients by inputs are, of 512 to 65,536
 // rows and 128 to 3,072 terms; in turns, four calls in a row, medians of nine. A line for each range
-// of terms: the mean (geometric) and the worst of time over that of the best, the same for what is
-// taken and for that beside the favourite, and of how many algorithms results have the favourite's
+// of terms: the mean (geometric) and the worst of time over that of the best, the same of what is
+// taken and of that beside the favourite, and of how many algorithms results have the favourite's
 // bits. `--all`: a line for each product and algorithm, too. README.md says how to build it.
 #include <cublasLt.h>
 #include <cuda_fp16.h>
