@@ -13,21 +13,32 @@ namespace {
 constexpr int64_t kLeastRows = 8;  // of the result in a unit
 constexpr int64_t kUnitsPerThread = 4;
 
+/// Adds the elements of Count rows to as many sums, row after row; `sums` lies apart.
+template <int64_t Count, typename T>
+void add_to(T* __restrict sums, const T* terms, int64_t stride, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) {
+    T sum = sums[i];
+    for (int64_t row = 0; row < Count; ++row) sum += terms[row * stride + i];
+    sums[i] = sum;
+  }
+}
+
 /// Blocks of rows are added up by themselves, as sums over many rows are then more exact.
 template <typename T>
 void add_rows(const TotalWork::Rows& rows, int64_t stride, int64_t begin, int64_t end,
               std::byte* scratch) {
-  const T* from = reinterpret_cast<const T*>(rows.left);
+  constexpr int64_t kAtOnce = 4;
+  const T* from = reinterpret_cast<const T*>(rows.left) + begin;
   T* sums = reinterpret_cast<T*>(scratch);
-  T* out = reinterpret_cast<T*>(rows.out);
-  std::fill(sums, sums + (end - begin), T{0});
-  for (int64_t row = 0; row < rows.count; ++row) {
-    const T* terms = from + row * stride + begin;
-    for (int64_t i = 0; i < end - begin; ++i) sums[i] += terms[i];
+  T* out = reinterpret_cast<T*>(rows.out) + begin;
+  const int64_t size = end - begin;
+  std::fill(sums, sums + size, T{0});
+  int64_t row = 0;
+  for (; row + kAtOnce <= rows.count; row += kAtOnce) {
+    add_to<kAtOnce>(sums, from + row * stride, stride, size);
   }
-  for (int64_t i = 0; i < end - begin; ++i) {
-    out[begin + i] = (rows.accumulate ? out[begin + i] : T{0}) + sums[i];
-  }
+  for (; row < rows.count; ++row) add_to<1>(sums, from + row * stride, stride, size);
+  for (int64_t i = 0; i < size; ++i) out[i] = (rows.accumulate ? out[i] : T{0}) + sums[i];
 }
 
 }  // namespace
