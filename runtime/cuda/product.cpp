@@ -15,7 +15,7 @@
 // groups, which multiply nothing while they write one. Of smaller tiles each of two groups has its
 // own: while one writes, the other multiplies. With few terms in a sum these are faster, by 5 % on
 // the mean and up to a third, and make the same bits (`bench/product_algorithms.cpp`). Hence
-// `prefers_small_tiles`.
+// `prefers_small_tiles`; arrays that are less aligned were not measured.
 #include "runtime/cuda/product.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ constexpr int kMostReplacements = 8;
 constexpr int kMostChoices = 8;
 /// Elements of the largest tile of one warp group: 176 x 128. From 192 x 128 on two have one.
 constexpr double kMostOfOneGroup = 23'552;
-constexpr uint32_t kLessAlignment = 8;  // than the Tensor Memory Accelerator needs
+constexpr uint32_t kFullAlignment = 16;  // that the Tensor Memory Accelerator needs
+constexpr uint32_t kLessAlignment = 8;
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -198,7 +199,7 @@ Status Product::choose_algorithm(Variant& variant) {
     }
     break;
   }
-  const int most = prefers_small_tiles() ? kMostChoices : 1;
+  const int most = prefers_small_tiles(variant.alignment) ? kMostChoices : 1;
   const auto found = ask_library(variant, variant.alignment, most, kMostWorkspaceBytes);
   if (!found) return tl::unexpected(found.error());
   // Workspace is cleared by an operation of its own.
@@ -214,9 +215,11 @@ Status Product::choose_algorithm(Variant& variant) {
   return {};
 }
 
-bool Product::prefers_small_tiles() const {
+bool Product::prefers_small_tiles(const ProductAlignment& alignment) const {
   const CudaDevice& device = lt_->device();
-  const bool measured = device.major == 9 && device.minor == 0 && size_of(shape_.dtype) == 2;
+  const uint32_t least = std::min({alignment.left, alignment.weight, alignment.out});
+  const bool measured = device.major == 9 && device.minor == 0 && size_of(shape_.dtype) == 2 &&
+                        least >= kFullAlignment;
   return measured && !is_total() && shape_.blocks == 1 && shape_.k >= 128 && shape_.k <= 3072;
 }
 

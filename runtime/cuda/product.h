@@ -102,7 +102,7 @@ class Product {
   Status add_variant(const ProductUse& use);
   Status choose_algorithm(Variant& variant);
   /// Whether the time between the sums of two tiles counts, and one of small tiles has less of it.
-  bool prefers_small_tiles() const;
+  bool prefers_small_tiles(const ProductAlignment& alignment) const;
   /// For arrays of this alignment, best first, at least one and at most `most`; each with so much
   /// workspace at most.
   Result<std::vector<cublasLtMatmulHeuristicResult_t>> ask_library(
