@@ -180,6 +180,11 @@ Line LineWriter::write(uint64_t seed) {
   const bool ladder = std::ranges::count(line, "ladder") > 0;
   const auto is_file = [](const std::string& word) { return word == "toy.rnn"; };
   if (ladder && std::ranges::none_of(line, is_file)) line.emplace_back("toy.rnn");
+  // A sweep over scans goes on to a million steps.
+  const bool sweeps = line.size() > 1 && line[0] == "bench" && line[1] == "scan";
+  if (sweeps && std::ranges::count(line, "--most-steps") == 0) {
+    line.insert(line.end(), {"--most-steps", "1024"});
+  }
   return {std::move(line), chance(80) ? "/dev/null" : "toy.rnn"};
 }
 

@@ -208,6 +208,7 @@ Status check_seed(uint64_t seed, const Device& device, bool training) {
   const WrittenProgram program = write_program(seed);
   const Setting setting = choose_setting(seed, program, device);
   Result<Graph> graph = lower(program);
+  if (!graph && is_too_large(graph.error())) return {};
   if (!graph) return tl::unexpected(graph.error());
   run_delays(*graph);
   const InterpreterArgs args = choose_args(*graph, setting, seed, program.reversed);

@@ -32,4 +32,9 @@ inline bool is_refusal(const Error& error) {
   return error.message.find("strategy `") != std::string::npos;
 }
 
+/// Loops in loops of cells in cells may come to more operations than a file may have.
+inline bool is_too_large(const Error& error) {
+  return error.message.find("this file has more than") != std::string::npos;
+}
+
 }  // namespace rnnc::test
