@@ -65,11 +65,6 @@ class RowFinder {
   }
 
  private:
-  bool is_zero(NodeId id) const {
-    const Node& node = graph_[id];
-    if (node.op == Op::Broadcast) return is_zero(node.operands[0]);
-    return node.op == Op::Constant && node.value == 0;
-  }
   bool is_own(const Node& node) const { return node.op == Op::State && node.decl == state_; }
   bool is_same_mask(NodeId a, NodeId b) const {
     return graph_[a].op == graph_[b].op && graph_[a].decl == graph_[b].decl &&
@@ -78,7 +73,7 @@ class RowFinder {
 
   /// Rows [begin, end) of a value go to those from `at` on. False: nothing is known of them.
   bool follow(NodeId id, int64_t at, int64_t begin, int64_t end, Guards& guards) {
-    if (begin == end || is_zero(id)) return true;
+    if (begin == end || is_zero(graph_, id)) return true;
     const Node& node = graph_[id];
     if (node.type.is_scalar()) return false;
     if (is_own(node)) return take_own(at, begin, end, guards);
@@ -188,7 +183,7 @@ class Parting {
  private:
   bool find(uint32_t state) {
     const StateDecl& decl = graph_.states[state];
-    if (decl.type.shape.empty() || !starts_as_zero(decl.init)) return false;
+    if (decl.type.shape.empty() || !is_zero(graph_, decl.init)) return false;
     std::optional<Rows> rows = RowFinder(graph_, state).find();
     if (!rows) return false;
     state_ = state;
@@ -202,12 +197,6 @@ class Parting {
     }
     const bool few = 2 * std::ssize(begins_) <= count_;
     return begins_.size() > 1 && begins_[0] == 0 && few && is_read_by_rows();
-  }
-
-  bool starts_as_zero(NodeId init) const {
-    const Node& node = graph_[init];
-    if (node.op == Op::Broadcast) return starts_as_zero(node.operands[0]);
-    return node.op == Op::Constant && node.value == 0;
   }
 
   /// With lengths, by these.

@@ -25,6 +25,12 @@ inline NodeId append_node(Graph& graph, Node node) {
   return static_cast<NodeId>(graph.nodes.size() - 1);
 }
 
+/// Whether a value is a constant 0, or one spread over a shape.
+inline bool is_zero(const Graph& graph, NodeId id) {
+  while (graph[id].op == Op::Broadcast) id = graph[id].operands[0];
+  return graph[id].op == Op::Constant && graph[id].value == 0;
+}
+
 /// All ids in their order.
 inline std::vector<NodeId> all_nodes(const Graph& graph) {
   std::vector<NodeId> ids(graph.nodes.size());

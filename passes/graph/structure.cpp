@@ -380,19 +380,12 @@ class Pieces {
     return std::nullopt;
   }
 
-  /// Of elements that nobody reads the adjoint is zero, and what a param gets from them: no NaN of
-  /// the other operand passes into that.
+  /// The adjoint of elements that nobody reads is zero, and so is what a param gets from them: no
+  /// NaN of the other operand passes into that.
   std::optional<NodeId> simplify_total(const Node& node) {
-    if (std::ranges::none_of(node.operands, [this](NodeId id) { return is_zero(id); })) {
-      return std::nullopt;
-    }
+    const auto is_zero_here = [this](NodeId id) { return is_zero(graph_, id); };
+    if (std::ranges::none_of(node.operands, is_zero_here)) return std::nullopt;
     return spread(graph_.constant(0, node.location), node.type.shape, node.location);
-  }
-
-  bool is_zero(NodeId id) const {
-    const Node& node = graph_[id];
-    if (node.op == Op::Broadcast) return is_zero(node.operands[0]);
-    return node.op == Op::Constant && node.value == 0;
   }
 
   /// Scalars spread by themselves; of nothing but spread scalars the result is spread.

@@ -11,11 +11,12 @@
 // fifths of those that cuBLASLt 13.1 offered did, its favourites for 48 of 108 products among them.
 // Hence `replace_wrong_algorithms`.
 //
-// For an H200 cuBLASLt's favourite is most often a kernel whose tiles of the result take two warp
-// groups, which multiply nothing while they write one. Of smaller tiles each of two groups has its
-// own: while one writes, the other multiplies. With few terms in a sum these are faster, by 5 % on
-// the mean and up to a third, and make the same bits (`bench/product_algorithms.cpp`). Hence
-// `prefers_small_tiles`; arrays that are less aligned were not measured.
+// For an H200 cuBLASLt's favourite is most often a kernel of large tiles, whose name has "coop": two
+// warp groups share a tile, and multiply nothing while they write it. Of smaller tiles each of two
+// groups has its own: while one writes, the other multiplies. With few terms in a sum these are
+// faster, by 5 % on the mean and up to a third, and make the same bits
+// (`bench/product_algorithms.cpp`). Hence `prefers_small_tiles`; less aligned arrays were not
+// measured.
 #include "runtime/cuda/product.h"
 
 #include <algorithm>
