@@ -311,6 +311,7 @@ def compile(
     reverse=False,
     cache=None,
     spare_multiprocessors=0,
+    tune=False,
     **dims,
 ):
     """Compiles a cell or network.
@@ -318,7 +319,8 @@ def compile(
     `source` is a path, the name of a cell or network that the library has ("lstm": `shipped`), a text
     (it has a brace), or what `@rnnc.cell` made of a function; `definition` names one of several cells
     in it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
-    `spare_multiprocessors` of a GPU are left to what else runs there, such as NCCL's kernels.
+    `spare_multiprocessors` of a GPU are left to what else runs there, such as NCCL's kernels. `tune`:
+    preparing a shape on a GPU measures how its recurrences are fastest, which the cache remembers.
     Raises `Error` with the compiler's diagnostics.
     """
     if dtype not in DTYPES:
@@ -335,6 +337,7 @@ def compile(
         reverse=reverse,
         cache=None if cache is None else os.fspath(cache),
         spare_multiprocessors=spare_multiprocessors,
+        tune=tune,
     )
 
 
@@ -368,8 +371,8 @@ def shipped():
 
 
 def _compiled(
-    text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, spare_multiprocessors,
-    memory=None, openmp=False,
+    text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, spare_multiprocessors=0,
+    tune=False, memory=None, openmp=False,
 ):
     """The handle of a program. `memory` has the functions `allocate` and `release` of rnnc_options, and
     gets the number of the GPU."""
@@ -385,6 +388,7 @@ def _compiled(
         reverse=reverse,
         cache_directory=None if cache is None else os.fsencode(cache),
         spare_multiprocessors=spare_multiprocessors,
+        tune=tune,
         openmp=openmp,
     )
     if memory is not None:

@@ -21,14 +21,14 @@ Status PreparedShape::run(const Call& call, uint64_t params) {
 }
 
 Result<PreparedShape> prepare_shape(const ShapePlanner& of_shape, Plan plan, Backend& backend,
-                                    const KernelCache& cache, bool may_tune) {
+                                    const KernelCache& cache) {
   const Planner& planner = of_shape.planner();
   PreparedShape prepared;
   prepared.max_steps = of_shape.shape().max_steps;
   prepared.chunk = plan.chunk;
   prepared.initial_states.resize(plan.states.size());
   Tuned tuned = {planner.choice()};
-  if (may_tune && planner.options().tune) tuned = tune(of_shape, plan, backend, cache);
+  if (planner.options().tune) tuned = tune(of_shape, plan, backend, cache);
   if (tuned.choice != planner.choice()) {
     Result<Plan> fastest = of_shape.plan(tuned.choice);
     if (!fastest) return tl::unexpected(fastest.error());

@@ -29,10 +29,10 @@ struct PreparedShape {
   Status run(const Call& call, uint64_t params);
 };
 
-/// Makes `plan`, or what the device takes in its place, ready to run. `may_tune`: measures others,
+/// Makes `plan`, or what the device takes in its place, ready to run. Measures others,
 /// if the options ask for it.
 Result<PreparedShape> prepare_shape(const ShapePlanner& of_shape, Plan plan, Backend& backend,
-                                    const KernelCache& cache, bool may_tune);
+                                    const KernelCache& cache);
 
 /// A history of a state, with the values before the one that the state itself starts as, is given
 /// where that state is.

@@ -191,8 +191,7 @@ Status Program::Impl::prepare(const PlanShape& shape) {
     known->second.max_steps = max_steps;
     return {};
   }
-  Result<PreparedShape> prepared =
-      prepare_shape(*of_shape, *std::move(plan), *backend, cache, /*may_tune=*/true);
+  Result<PreparedShape> prepared = prepare_shape(*of_shape, *std::move(plan), *backend, cache);
   if (!prepared) return tl::unexpected(prepared.error());
   put(shape, *std::move(prepared), shapes, replaced_shapes);
   return {};

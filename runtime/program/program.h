@@ -85,7 +85,6 @@ class Program {
 
   /// Likewise for training: makes `forward` calls with a reserve and `backward` calls runnable, with
   /// exactly these features and options. Preparing with other options replaces what was prepared.
-  /// CompileOptions::tune does not count here.
   Status prepare_training(int64_t batch, int64_t max_steps, const TrainingOptions& training = {},
                           SequenceFeatures features = {});
   /// Before anything is prepared.

@@ -100,7 +100,7 @@ Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const Pl
         planner.at(std::move(half), options.residuals, shape, backend.machine());
     Result<Plan> plan = of_shape.plan(planner.choice());
     if (!plan) return tl::unexpected(plan.error());
-    return prepare_shape(of_shape, *std::move(plan), backend, cache, /*may_tune=*/false);
+    return prepare_shape(of_shape, *std::move(plan), backend, cache);
   };
   Result<PreparedShape> forward = prepare(std::move(graphs->forward));
   if (!forward) return tl::unexpected(forward.error());

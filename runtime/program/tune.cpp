@@ -7,6 +7,8 @@
 #include "runtime/program/tune.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <set>
@@ -60,83 +62,93 @@ std::optional<PlanCandidate> candidate_of(const std::string& entry, const Planne
 
 // ---- Measuring ----
 
-/// Arrays of a call in the device's memory.
-class Arrays {
+/// Memory of the device, until the end.
+class DeviceMemory {
  public:
-  explicit Arrays(Backend& backend) : backend_(backend) {}
-  ~Arrays() {
+  explicit DeviceMemory(Backend& backend) : backend_(backend) {}
+  ~DeviceMemory() {
     for (void* memory : memories_) backend_.release(memory);
   }
-  Arrays(const Arrays&) = delete;
-  Arrays& operator=(const Arrays&) = delete;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// Random in ±bound.
-  Status add(const ArrayInfo& info, double bound, std::vector<const void*>& pointers) {
-    const Array values = random_array(info, bound, kSeed);
-    Result<void*> memory = add(values.data.size());
-    if (!memory) return tl::unexpected(memory.error());
-    pointers.push_back(*memory);
-    return backend_.upload(*memory, values.data.data(), values.data.size());
-  }
-  Result<void*> add(size_t bytes) {
+  Result<std::byte*> add(size_t bytes) {
     Result<void*> memory = backend_.allocate(std::max<size_t>(bytes, 1));
-    if (memory) memories_.push_back(*memory);
-    return memory;
+    if (!memory) return tl::unexpected(memory.error());
+    memories_.push_back(*memory);
+    return static_cast<std::byte*>(*memory);
+  }
+  /// The same random numbers over and over: a device takes as long with any.
+  Status fill(std::byte* to, size_t bytes, const Buffer& buffer, double bound) {
+    const ArrayInfo numbers = {.name = buffer.name, .shape = {kNumbers}, .dtype = buffer.dtype};
+    const Array array = random_array(numbers, bound, kSeed);
+    for (size_t at = 0; at < bytes; at += array.data.size()) {
+      const size_t piece = std::min(bytes - at, array.data.size());
+      if (Status status = backend_.upload(to + at, array.data.data(), piece); !status) {
+        return status;
+      }
+    }
+    return {};
   }
 
  private:
+  static constexpr int64_t kNumbers = 1 << 18;
+
   Backend& backend_;
   std::vector<void*> memories_;
 };
 
-/// A call that can be made again and again.
-struct TimedCall {
-  explicit TimedCall(Backend& backend) : arrays(backend) {}
-  Status make(const Planner& planner, const PlanShape& shape, int64_t steps);
-  /// Workspaces of plans differ.
-  Status reserve(const Plan& plan);
+/// A call of any plan of a graph that can be made again and again. States begin as declared, and
+/// none is asked for.
+class TimedCall {
+ public:
+  TimedCall(Backend& backend, int64_t steps) : memory_(backend) { call_.steps = steps; }
 
-  Arrays arrays;
-  std::vector<const void*> inputs, params, outputs;
-  Call call;
-  size_t workspace_bytes = 0;
+  /// With what the plan reads and writes.
+  Result<Call> of(const Plan& plan);
+
+ private:
+  Status add(const Plan& plan, const Buffer& buffer, std::vector<const void*>& arrays);
+
+  DeviceMemory memory_;
+  std::array<std::vector<const void*>, kCallerRoles> arrays_;
+  Call call_;
+  size_t workspace_bytes_ = 0;
 };
 
-Status TimedCall::make(const Planner& planner, const PlanShape& shape, int64_t steps) {
-  const Signature& signature = planner.signature();
-  const auto sequence_of = [&](ArrayInfo info) {
-    info.shape.insert(info.shape.begin(), {steps, shape.batch});
-    return info;
-  };
-  Status status;
-  for (const ArrayInfo& input : signature.inputs) {
-    if (status) status = arrays.add(sequence_of(input), 1, inputs);
+Result<Call> TimedCall::of(const Plan& plan) {
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.placement != Placement::Caller) continue;
+    if (buffer.role == Role::InitialState || buffer.role == Role::FinalState) continue;
+    std::vector<const void*>& arrays = arrays_[static_cast<size_t>(buffer.role)];
+    if (Status status = add(plan, buffer, arrays); !status) return tl::unexpected(status.error());
+    call_.arrays.set(buffer.role, arrays);
   }
-  for (const ArrayInfo& param : signature.params) {
-    if (status) status = arrays.add(param, weight_bound(param), params);
-  }
-  for (const ArrayInfo& output : signature.outputs) {
-    if (!status) break;
-    const Result<void*> memory =
-        arrays.add(static_cast<size_t>(sequence_of(output).elements()) * size_of(output.dtype));
-    if (!memory) return tl::unexpected(memory.error());
-    outputs.push_back(*memory);
-  }
-  call.steps = steps;
-  call.arrays.set(Role::Input, inputs);
-  call.arrays.set(Role::Param, params);
-  call.arrays.set(Role::Output, outputs);
-  return status;
+  const auto bytes = static_cast<size_t>(workspace_bytes(plan, call_.steps));
+  if (bytes <= workspace_bytes_) return call_;
+  const Result<std::byte*> workspace = memory_.add(bytes);
+  if (!workspace) return tl::unexpected(workspace.error());
+  call_.workspace = *workspace;
+  workspace_bytes_ = bytes;
+  return call_;
 }
 
-Status TimedCall::reserve(const Plan& plan) {
-  const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(plan, call.steps));
-  if (bytes <= workspace_bytes) return {};
-  const Result<void*> memory = arrays.add(bytes);
+/// Unless a plan before this one had it, too.
+Status TimedCall::add(const Plan& plan, const Buffer& buffer, std::vector<const void*>& arrays) {
+  if (arrays.size() <= buffer.slot) arrays.resize(buffer.slot + 1, nullptr);
+  if (arrays[buffer.slot] != nullptr) return {};
+  const int64_t rows = buffer.extent == Extent::Invariant ? 1
+                       : buffer.extent == Extent::Batch   ? plan.batch
+                                                          : call_.steps * plan.batch;
+  const size_t bytes = static_cast<size_t>(rows * buffer.width) * size_of(buffer.dtype);
+  const Result<std::byte*> memory = memory_.add(bytes);
   if (!memory) return tl::unexpected(memory.error());
-  call.workspace = static_cast<std::byte*>(*memory);
-  workspace_bytes = bytes;
-  return {};
+  arrays[buffer.slot] = *memory;
+  if (buffer.role != Role::Input && buffer.role != Role::Param) return {};
+  // Of params as if all were square matrices: what they make is then as large as what they take.
+  const double bound =
+      buffer.role == Role::Param ? std::pow(static_cast<double>(buffer.width), -0.25) : 1;
+  return memory_.fill(*memory, bytes, buffer, bound);
 }
 
 /// The least seconds of a call.
@@ -175,12 +187,8 @@ std::string work_of(Plan plan) {
 
 Result<Winner> measure(const ShapePlanner& shape_planner, const Plan& first, Backend& backend) {
   const Planner& planner = shape_planner.planner();
-  const PlanShape& shape = shape_planner.shape();
-  TimedCall timed(backend);
-  const int64_t steps = std::min(shape.max_steps, std::max(kFewestSteps, kChunks * first.chunk));
-  if (Status status = timed.make(planner, shape, steps); !status) {
-    return tl::unexpected(status.error());
-  }
+  TimedCall timed(backend, std::min(shape_planner.shape().max_steps,
+                                    std::max(kFewestSteps, kChunks * first.chunk)));
   Winner winner;
   bool refused = false;
   bool resident = false;  // one of them, at least
@@ -198,8 +206,9 @@ Result<Winner> measure(const ShapePlanner& shape_planner, const Plan& first, Bac
       continue;
     }
     resident = resident || !tiles_of(*plan).empty();
-    if (Status status = timed.reserve(*plan); !status) return tl::unexpected(status.error());
-    const Result<double> seconds = time_calls(**executable, timed.call, backend);
+    const Result<Call> call = timed.of(*plan);
+    if (!call) return tl::unexpected(call.error());
+    const Result<double> seconds = time_calls(**executable, *call, backend);
     if (!seconds) return tl::unexpected(seconds.error());
     if (*seconds < winner.seconds) winner = {candidate, *seconds, *std::move(plan)};
   }

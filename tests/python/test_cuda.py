@@ -57,6 +57,27 @@ class Cuda(unittest.TestCase):
         for ours, theirs in zip(cell.parameters(), host.parameters()):
             self.close(ours.grad.cpu(), theirs.grad, 1e-4)
 
+    def test_tuned(self):
+        """What the first call measures, forward and backward, another process's takes from the cache."""
+        with tempfile.TemporaryDirectory() as cache:
+            cell = lstm(256, cache=cache)
+            x = torch.randn(20, 3, 256, device="cuda")
+            expected, _ = cell(x)
+            expected.square().sum().backward()
+            gradients = [p.grad.clone() for p in cell.parameters()]
+            cell.zero_grad()
+            untuned = len(list(Path(cache).iterdir()))
+            y, _ = rnnc.torch.tune(cell)(x)
+            y.square().sum().backward()
+            self.close(y, expected, 1e-5)
+            for p, gradient in zip(cell.parameters(), gradients):
+                self.close(p.grad, gradient, 1e-4)
+            tuned = len(list(Path(cache).iterdir()))
+            self.assertGreaterEqual(tuned, untuned + 2)  # what was found for each half, at least
+            again = rnnc.torch.tune(lstm(256, cache=cache))
+            again(x)[0].sum().backward()
+            self.assertEqual(len(list(Path(cache).iterdir())), tuned)
+
     def test_layers_beside_torch(self):
         torch.backends.cudnn.allow_tf32 = False
         for kind, ours in ((nn.LSTM, rnnc.torch.LSTM), (nn.GRU, rnnc.torch.GRU)):

@@ -266,6 +266,21 @@ class Cells(unittest.TestCase):
         x = torch.randn(4, 2, 2)
         self.assertLessEqual(worst(cell.float()(x)[0], module.float()(x)[0]), 1e-6)
 
+    def test_options_for_gpus(self):
+        """On the CPU they change nothing."""
+        model = torch.nn.Sequential(lstm_pair(3, 2)[0], rnnc.torch.GRU(4, 5))
+        x = torch.randn(7, 3, 2, dtype=torch.float64)
+        y, _ = model[0](x)
+        self.assertIs(rnnc.torch.spare_multiprocessors(rnnc.torch.tune(model), 4), model)
+        sources = [model[0].source, *model[1].sources.values()]
+        self.assertTrue(all(s.tune and s.spare_multiprocessors == 4 for s in sources))
+        self.assertTrue(torch.equal(model[0](x)[0], y))
+        rnnc.torch.tune(model, False)
+        self.assertFalse(model[0].source.tune)
+        self.assertEqual(model[0].source.spare_multiprocessors, 4)
+        with self.assertRaisesRegex(rnnc.Error, "tune is for a GPU"):
+            rnnc.compile("lstm", I=3, H=4, tune=True)
+
     def test_copies(self):
         cell, _ = lstm_pair(3, 2)
         x = torch.randn(4, 2, 2, dtype=torch.float64)

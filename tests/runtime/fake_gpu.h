@@ -42,7 +42,7 @@ class FakeGpu : public Backend {
 
   Result<std::unique_ptr<Executable>> prepare(Plan plan) override {
     prepared.push_back(tiles_of(plan));
-    return std::make_unique<FakeExecutable>(*this, prepared.back());
+    return std::make_unique<FakeExecutable>(*this, std::move(plan));
   }
   Machine machine() const override { return h200_machine(); }
   std::string identity() const override { return name; }
@@ -78,16 +78,24 @@ class FakeGpu : public Backend {
  private:
   class FakeExecutable : public Executable {
    public:
-    FakeExecutable(FakeGpu& gpu, std::vector<std::string> tiles)
-        : gpu_(gpu), tiles_(std::move(tiles)) {}
-    Status run(const Call& /*call*/, bool /*run_once*/) override {
+    FakeExecutable(FakeGpu& gpu, Plan plan)
+        : gpu_(gpu), plan_(std::move(plan)), tiles_(tiles_of(plan_)) {}
+    Status run(const Call& call, bool /*run_once*/) override {
       gpu_.running_ = tiles_;
+      for (const Buffer& buffer : plan_.buffers) {
+        const bool is_needed = buffer.placement == Placement::Caller &&
+                               buffer.role != Role::InitialState && buffer.role != Role::FinalState;
+        if (is_needed && call.arrays.at(buffer.role, buffer.slot) == nullptr) {
+          return fail("the call has no array for {}", buffer.name);
+        }
+      }
       return {};
     }
     std::string refusal() const override { return tiles_.empty() ? "" : gpu_.refuse(tiles_); }
 
    private:
     FakeGpu& gpu_;
+    const Plan plan_;
     const std::vector<std::string> tiles_;
   };
 

@@ -38,10 +38,9 @@ class Tune : public testing::Test {
   }
   Plan first() const { return *planner_.plan(shape_, h200_machine(), planner_.choice()); }
 
-  void make_fastest(const PlanChoice& choice) {
-    gpu_.seconds = [fastest = tiles(choice)](const Tiles& tiles) {
-      return tiles == fastest ? 1e-4 : 1e-3;
-    };
+  void make_fastest(const PlanChoice& choice) { make_fastest(tiles(choice)); }
+  void make_fastest(const Tiles& fastest) {
+    gpu_.seconds = [fastest](const Tiles& tiles) { return tiles == fastest ? 1e-4 : 1e-3; };
   }
   PlanChoice tuned() {
     gpu_.timed = 0;
@@ -118,6 +117,22 @@ TEST_F(TuneOfManyRows, TriesResidentOnesToo) {
   EXPECT_EQ(found.note, "");
   EXPECT_NE(found.choice.strategy, Strategy::Any);
   EXPECT_EQ(tiles_of(*planner_.plan(many_, h200_machine(), found.choice)).size(), 1U);
+}
+
+/// What a half of training reads and writes, gradients that it adds to among these, is made for it.
+TEST_F(Tune, TakesTheFastestForEachHalfOfTraining) {
+  const Planner& planner = planner_;
+  const TrainingOptions options = *planner.complete({.accumulate = true});
+  const TrainingGraphs graphs = *planner.differentiate({}, options, h200_machine());
+  for (const Graph& half : {graphs.forward, graphs.backward}) {
+    const ShapePlanner of_half = planner.at(half, options.residuals, shape_, h200_machine());
+    const Plan first = *of_half.plan(planner.choice());
+    make_fastest(tiles_of(*of_half.plan(of_rank(1))));
+    ASSERT_NE(tiles_of(first), tiles_of(*of_half.plan(of_rank(1))));
+    const Tuned found = tune(of_half, first, gpu_, cache_);
+    EXPECT_EQ(found.note, "");
+    EXPECT_EQ(found.choice, of_rank(1));
+  }
 }
 
 /// A strategy that was asked for stays.

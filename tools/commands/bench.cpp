@@ -240,7 +240,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       command->add_flag("--backward", options->backward,
                         "Measure training: forward and backward, with the gradients of all params "
                         "and inputs");
-  backward->excludes(compile)->excludes("--tune");
+  backward->excludes(compile);
   add_residuals(*command, options->residuals)->needs(backward);
   add_checkpoint(*command, options->checkpoint)->needs(backward);
   command->footer(

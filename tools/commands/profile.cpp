@@ -115,7 +115,6 @@ void add_profile(CLI::App& app, int& exit_code) {
   CLI::Option* backward = command->add_flag(
       "--backward", options->backward,
       "Training: forward and backward, with the gradients of all params and inputs");
-  backward->excludes("--tune");
   add_residuals(*command, options->residuals)->needs(backward);
   command
       ->add_option("--html", options->html,

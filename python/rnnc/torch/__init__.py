@@ -13,7 +13,8 @@ from rnnc.torch.calls import ReferenceWarning
 from rnnc.torch.cell import Cell
 from rnnc.torch.frozen import frozen
 from rnnc.torch.layers import GRU, LSTM, RNN, replace
-from rnnc.torch.ranks import check_ranks, data_parallel, rank_device, spare_multiprocessors
+from rnnc.torch.on_gpus import spare_multiprocessors, tune
+from rnnc.torch.ranks import check_ranks, data_parallel, rank_device
 from rnnc.torch.reference import reference
 from rnnc.torch.stream import Stream
 
@@ -31,4 +32,5 @@ __all__ = [
     "reference",
     "replace",
     "spare_multiprocessors",
+    "tune",
 ]

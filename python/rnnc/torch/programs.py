@@ -51,6 +51,9 @@ def _forked():
 os.register_at_fork(after_in_child=_forked)
 
 
+ON_GPUS = "spare_multiprocessors", "tune"  # options of rnnc.compile
+
+
 class Source:
     """What a module computes on any device and in any type, and its programs there.
 
@@ -69,6 +72,7 @@ class Source:
         self.reverse, self.tf32 = fields["reverse"], fields["tf32"]
         self.residuals, self.cache = fields["residuals"], fields["cache"]
         self.spare_multiprocessors = fields.get("spare_multiprocessors", 0)
+        self.tune = fields.get("tune", False)
         self.stacked, self.layers = fields["stacked"], fields["layers"]
         for kind in ROLES:
             arrays = [Array(name, tuple(shape), *more) for name, shape, *more in fields[kind]]
@@ -96,10 +100,9 @@ class Source:
     def __reduce__(self):
         return Source, (self.text,)
 
-    def sparing(self, multiprocessors):
-        """The same, on GPUs with so many multiprocessors left to others."""
-        fields = json.loads(self.text) | {"spare_multiprocessors": multiprocessors}
-        return Source(json.dumps(fields, sort_keys=True))
+    def on_gpus(self, **options):
+        """The same, with these of `ON_GPUS` on GPUs."""
+        return Source(json.dumps(json.loads(self.text) | options, sort_keys=True))
 
     def step(self):
         """Its step graph."""
@@ -282,7 +285,7 @@ class Compiled:
             threads=torch.get_num_threads() if device.type == "cpu" else 0,
             reverse=source.reverse,
             cache=source.cache,
-            spare_multiprocessors=source.spare_multiprocessors if device.type == "cuda" else 0,
+            **{name: getattr(source, name) for name in ON_GPUS if device.type == "cuda"},
             memory=memory if device.type == "cuda" else None,
             openmp=True,  # as PyTorch's own work is
         )

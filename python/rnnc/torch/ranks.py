@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import rnnc
 from rnnc.torch.cell import Cell
 from rnnc.torch.layers import Layers
+from rnnc.torch.programs import ON_GPUS
 
 
 def rank_device():
@@ -39,18 +40,6 @@ def rank_device():
             f"--nproc-per-node {gpus}), or hide them all (CUDA_VISIBLE_DEVICES=) to train on the CPU"
         )
     return torch.device("cuda", rank)
-
-
-def spare_multiprocessors(model, count):
-    """From now on rnnc's modules in `model` leave so many of a GPU's multiprocessors to what runs beside
-    them. A kernel that stays for all steps else takes what it can, and NCCL's wait until it ends: a
-    few let gradients of one layer travel while the layer below runs backward. Gives the model."""
-    for module in model.modules():
-        if isinstance(module, Cell):
-            module.source = module.source.sparing(count)
-        elif isinstance(module, Layers):
-            module.sources = {key: s.sparing(count) for key, s in module.sources.items()}
-    return model
 
 
 def data_parallel(model, **options):
@@ -158,7 +147,7 @@ def _cells(model):
 def _equations(text):
     """Without what may differ."""
     fields = json.loads(text)
-    for name in ("build", "cache", "spare_multiprocessors"):
+    for name in ("build", "cache", *ON_GPUS):
         fields.pop(name, None)
     return json.dumps(fields, sort_keys=True)
 

@@ -12,6 +12,7 @@
 #include "tests/gpu/graphs.h"
 #include "tests/runtime/temporary_directory.h"
 #include "tests/support/cells/networks.h"
+#include "tests/support/gradients/training_run.h"
 
 namespace rnnc::test {
 namespace {
@@ -242,6 +243,50 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   prepare(tuned);
   EXPECT_NE(cache_.get(key), "no rank");
   EXPECT_EQ(cache_.usage()->entries, entries);
+}
+
+/// Each half of training is tuned for itself.
+TEST_F(EmulatedPreparing, TunesAndRemembersTraining) {
+  const auto train = [this](const CompileOptions& options, RunGradients& gradients) {
+    Result<Program> program = Program::compile(graph_, options);
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const TrainingArrays arrays =
+        random_training(program->signature(), {.steps = kSteps, .batch = kBatch});
+    Result<RunGradients> ran = Runner(*program).gradients(arrays.args, arrays.loss);
+    RNNC_CHECK(ran.has_value(), "{}", ran.error().message);
+    EXPECT_EQ(program->notes(), std::vector<std::string>{});
+    gradients = *std::move(ran);
+    return *std::move(program);
+  };
+  RunGradients own;
+  const Program untuned = train(options(), own);
+  const TrainingPlans first = *untuned.training_plans(kBatch, kSteps);
+  CompileOptions other = options();
+  other.tile_rank = 1;
+  RunGradients of_second;
+  const Program second = train(other, of_second);
+  const TrainingPlans seconds = *second.training_plans(kBatch, kSteps);
+  ASSERT_NE(tiles_of(*seconds.backward.plan), tiles_of(*first.backward.plan));
+
+  CompileOptions tuned = options();
+  tuned.tune = true;
+  RunGradients gradients;
+  Program program = train(tuned, gradients);
+  const auto key = [&](const PreparedPlan& half) {
+    return fmt::format("fastest plan on {}, strategy any\n{}", program.backend().identity(),
+                       to_string(*half.plan));
+  };
+  const auto entry = [](const PreparedPlan& half) {
+    return fmt::format("rank 1\n{}", fmt::join(tiles_of(*half.plan), "\n"));
+  };
+  ASSERT_TRUE(cache_.get(key(first.forward)));
+  ASSERT_TRUE(cache_.get(key(first.backward)));
+  cache_.put(key(first.forward), entry(seconds.forward));
+  cache_.put(key(first.backward), entry(seconds.backward));
+  const Program remembered = train(tuned, gradients);
+  EXPECT_EQ(remembered.training_plans(kBatch, kSteps)->forward.tile_rank, 1);
+  EXPECT_EQ(remembered.training_plans(kBatch, kSteps)->backward.tile_rank, 1);
+  EXPECT_EQ(find_difference(gradients, of_second), "");
 }
 
 TEST_F(EmulatedPreparing, LayersOfTooManyArraysAreSeveralLaunches) {
