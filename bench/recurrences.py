@@ -16,9 +16,13 @@ beside it.
 With --backward a line below each shape has its parts, which `rnnc profile` times launch by launch:
 the forward half, the recurrence of the backward half, products, and what is left; cuDNN's are those
 of its best algorithm launched plainly: forward, gradients of data, gradients of weights.
+
+With --tune rnnc measures the best few ways of each shape and takes the fastest (`rnnc bench
+--tune`), as cuDNN's best algorithm is of those it has.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -40,6 +44,9 @@ COLUMNS = ("name", "parts", "us", "plain_us", "replayed_us", "floor_us", "cudnn_
            "torch_us", "goal_us", "recorded_us", "recorded_by", "forward_us", "recurrence_us",
            "products_us", "rest_us", "strategy", "failure")
 PRODUCTS = ("product", "total")  # kinds of launches
+# What --tune compares, but for launches of each step.
+TUNED = ([{"tile-rank": rank} for rank in (1, 2, 3)] +
+         [{"strategy": name} for name in ("block", "cluster", "grid", "hybrid", "split-k", "stacked")])
 
 
 class Failed(Exception):
@@ -74,6 +81,10 @@ def ask_rnnc(arguments, command, case, options):
                     arguments.timeout)
 
 
+def tuning(arguments):
+    return {"tune": True} if arguments.tune else {}
+
+
 def bench(arguments, case, options):
     return ask_rnnc(arguments, "bench", case, options | {"json": "-"})
 
@@ -98,7 +109,7 @@ def profile(arguments, case):
     """Microseconds per step of the parts of training: launches are timed apart, so that what runs
     beside another launch counts twice."""
     halves = ask_rnnc(arguments, "profile", case,
-                      {"json": "-", "seconds": arguments.seconds})
+                      {"json": "-", "seconds": arguments.seconds} | tuning(arguments))
     result = {"forward_us": halves["forward"]["measured"]["seconds"] * 1e6 / case.steps,
               "recurrence_us": 0, "products_us": 0, "rest_us": 0}
     for stage in halves["backward"]["stages"]:
@@ -117,6 +128,9 @@ def compile_all(arguments, rows):
         try:
             row |= explain(arguments, row["case"])
             bench(arguments, row["case"], {"runs": 1})
+            for way in TUNED if arguments.tune else []:
+                with contextlib.suppress(Failed):
+                    bench(arguments, row["case"], {"runs": 1} | way)
         except TimedOut as failure:
             row["failure"] = str(failure)  # one that hangs is not tried again
             return row["failure"]
@@ -137,7 +151,7 @@ def time_rnnc(arguments, row):
     if "failure" in row:
         return
     try:
-        result = bench(arguments, row["case"], {"seconds": arguments.seconds})
+        result = bench(arguments, row["case"], {"seconds": arguments.seconds} | tuning(arguments))
         plain = result["microseconds_per_step"]
         replayed = result.get("replayed_microseconds_per_step", plain)
         row |= {"us": min(plain, replayed), "plain_us": plain, "replayed_us": replayed,
@@ -341,7 +355,7 @@ def write(arguments, rows, result):
         cudnn = row.get("cudnn", {}).get("cudnn")
         versions |= {"cudnn": cudnn} if cudnn else {}
     header = versions | {"passes": arguments.passes, "seconds": arguments.seconds,
-                         "backward": arguments.backward}
+                         "backward": arguments.backward, "tune": arguments.tune}
     write_result(arguments.json, header | result | {"rows": described})
     lines = ["\t".join(COLUMNS)]
     lines += ["\t".join(cell_of(row, column) for column in COLUMNS) for row in rows]
@@ -386,6 +400,7 @@ def parse_arguments():
         help="the program cudnn_rnn; '': without")
     add("--backward", action="store_true",
         help="training: forward, and backward with every gradient")
+    add("--tune", action="store_true", help="the fastest of rnnc's best few ways, measured")
     add("--torch", action="store_true", help="torch.nn too, forward only")
     add("--peers", action="store_true", help="FlashRNN and JAX too, where they are installed")
     add("--only", nargs="+", choices=list(parts()), default=list(parts()), metavar="PART",
