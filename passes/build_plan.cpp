@@ -33,7 +33,7 @@
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/direct_stores.h"
-#include "passes/plan/earlier_totals.h"
+#include "passes/plan/earlier_reads.h"
 #include "passes/plan/long_products.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/one_step.h"
@@ -432,7 +432,7 @@ Status store_directly(Plan& plan, const PlanOptions& options) {
 }
 
 Status read_earlier(Plan& plan, const PlanOptions& options) {
-  run_earlier_totals(plan, options.machine);
+  run_earlier_reads(plan, options.machine);
   return {};
 }
 
@@ -509,7 +509,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
       // Behind the pads, which are made for what products write as it is.
       {"direct", [&] { return store_directly(plan, options); }, passes.has(Pass::Epilogue)},
-      // Of rows as they are: neither split nor padded.
+      // Of rows as they are: neither split nor padded. And of tiles as they are.
       {"earlier", [&] { return read_earlier(plan, options); },
        passes.has(Pass::Merge) && passes.has(Pass::Pad)},
       // Of all launches that there will be…

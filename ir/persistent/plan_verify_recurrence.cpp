@@ -1,5 +1,6 @@
 // 1. The tile: sizes and sides that make sense, and blocks enough for all elements of each phase.
 // 2. Room for arrays, and for what blocks exchange; reductions are of vectors.
+//    What is loaded of an earlier step is copied ahead.
 // 3. Find what the phases store, in buffers of the program's own; sums are among it.
 // 4. What products read of it as `left` lies in a Chunk buffer that no other launch writes, and no
 //    element of it is stored twice.
@@ -15,6 +16,7 @@
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_footprint.h"
 #include "ir/persistent/recurrence_gathers.h"
+#include "ir/persistent/recurrence_inputs.h"
 #include "ir/persistent/recurrence_shape.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
@@ -34,6 +36,7 @@ class RecurrenceVerifier {
     if (Status status = verify_arrays(plan_, launch_); !status) return status;
     if (Status status = check_exchange(); !status) return status;
     if (Status status = check_stream(); !status) return status;
+    if (Status status = check_earlier_steps(); !status) return status;
     for (size_t i = 0; i < launch_.phases.size(); ++i) find_stores(i);
     if (Status status = check_sums(); !status) return status;
     for (size_t i = 0; i < launch_.phases.size(); ++i) {
@@ -303,6 +306,17 @@ class RecurrenceVerifier {
       }
     }
     return {};
+  }
+
+  /// What is of the step before is copied ahead, by a side that is alone.
+  Status check_earlier_steps() const {
+    const RecurrenceTile& tile = launch_.tile;
+    if (std::ranges::all_of(launch_.phases, &std::vector<uint32_t>::empty, &FusedLaunch::earlier)) {
+      return {};
+    }
+    const bool is_copied = tile.sides.size() == 1 && tile.input_steps > 0 &&
+                           copies_earlier(launch_, inputs_of(plan_, launch_.phases, tile, 0));
+    return is_copied ? Status() : fail("kernels load of an earlier step what is not copied ahead");
   }
 
   // ---- Sides ----

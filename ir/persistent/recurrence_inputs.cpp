@@ -33,19 +33,29 @@ auto kind_of(std::span<const FusedLaunch> phases, const Kernel& kernel,
   const Kernel::Argument& argument = kernel.arguments[input.argument];
   return std::tuple(!argument.vector, argument.dtype,
                     phases[input.phase].accesses[input.argument].stride, input.granule,
-                    input.is_checked);
+                    input.is_checked, input.is_earlier);
 }
 
-/// Of a block's elements of a row, where they can be copied.
+/// Of a block's elements of a row, where they can be copied. Of aligned rows whose parts are not
+/// what is copied begins and ends where it is aligned: fewer copies than of the parts alone.
 bool set_row(const Plan& plan, const RecurrenceTile& tile, const Kernel& kernel,
              const Access& access, int64_t segments, RecurrenceInput& input) {
   const auto element = static_cast<int64_t>(size_of(kernel.arguments[input.argument].dtype));
+  const auto granule_of = [element](int64_t elements) {
+    return std::min(kBytesOfLoad, (elements & -elements) * element);
+  };
+  const int64_t rows = access.column | access.stride;
   // Where blocks' parts of a row begin and end, and their warps'.
-  const int64_t bits = tile.units[input.phase] | kernel.length / segments | access.column |
-                       access.stride | (tile.own_sums ? kUnitsOfWarp : 0);
-  input.granule = std::min(kBytesOfLoad, (bits & -bits) * element);
+  const int64_t parts =
+      tile.units[input.phase] | kernel.length / segments | (tile.own_sums ? kUnitsOfWarp : 0);
+  input.granule = granule_of(rows | parts);
   input.row_bytes = tile.units[input.phase] * element;
   input.is_checked = plan.buffers[access.buffer].placement == Placement::Caller;
+  if (input.granule < kBytesOfLoad && granule_of(rows) == kBytesOfLoad && !tile.own_sums) {
+    input.row_bytes = round_up(input.row_bytes + kBytesOfLoad - input.granule, kBytesOfLoad);
+    input.granule = kBytesOfLoad;
+    input.multiple = kBytesOfLoad / element;
+  }
   return input.granule >= kLeastGranule;
 }
 
@@ -68,6 +78,7 @@ std::vector<RecurrenceInput> inputs_of_phase(const Plan& plan, std::span<const F
     const Access& access = phases[p].accesses[i];
     if (!is_input(plan, phases, kernel.arguments[i], access.buffer)) continue;
     RecurrenceInput input = {.phase = p, .argument = i};
+    input.is_earlier = std::ranges::count(phases[p].earlier, i) > 0;
     const bool is_row = kernel.arguments[i].vector;
     if (!(is_row ? set_row(plan, tile, kernel, access, segments, input)
                  : set_number(tile, kernel, input))) {
@@ -85,6 +96,12 @@ std::vector<RecurrenceInput> inputs_of_phase(const Plan& plan, std::span<const F
 }
 
 }  // namespace
+
+bool copies_earlier(const RecurrenceLaunch& launch, const RecurrenceInputs& inputs) {
+  int64_t wanted = 0;
+  for (const FusedLaunch& phase : launch.phases) wanted += std::ssize(phase.earlier);
+  return std::ranges::count(inputs.inputs, true, &RecurrenceInput::is_earlier) == wanted;
+}
 
 RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases,
                            const RecurrenceTile& tile, size_t side) {

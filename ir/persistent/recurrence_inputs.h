@@ -16,10 +16,14 @@ struct RecurrenceInput {
   uint32_t argument = 0;
   int64_t granule = 0;    // bytes copied at once: 4, 8 or 16
   int64_t row_bytes = 0;  // of a block
-  int64_t granules = 0;   // of all rows, of those who share the copies
-  int64_t offset = 0;     // of row 0 of the block's group, in a step's bytes
+  /// Elements: where a block's part of a row begins between two multiples of it, the copy begins at
+  /// the one before. Else blocks' parts begin at granules.
+  int64_t multiple = 1;
+  int64_t granules = 0;  // of all rows, of those who share the copies
+  int64_t offset = 0;    // of row 0 of the block's group, in a step's bytes
   /// Its array may not be aligned to granules: that shows at run time.
   bool is_checked = false;
+  bool is_earlier = false;  // FusedLaunch::earlier
   /// Its granules follow those of the input before it, of which all but the array is the same.
   bool joins = false;
 };
@@ -32,6 +36,8 @@ struct RecurrenceInputs {
   int64_t sharers = 0;
   int64_t copies = 0;  // of a thread, at each step
 };
+/// Whether all arguments of earlier steps are among them.
+bool copies_earlier(const RecurrenceLaunch& launch, const RecurrenceInputs& inputs);
 RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases,
                            const RecurrenceTile& tile, size_t side);
 

@@ -219,6 +219,7 @@ struct FusedLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;  // as for elementwise launches; of products' results: no buffer
   std::vector<Product> products;
+  std::vector<uint32_t> earlier = {};  // arguments, as of a ScanLaunch; in recurrences only
   friend bool operator==(const FusedLaunch&, const FusedLaunch&) = default;
 };
 

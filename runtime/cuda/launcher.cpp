@@ -327,7 +327,8 @@ Status Launcher::run(const RecurrenceLaunch& launch, const Run& at, LaunchQueue&
   Writer writer(instances_.data());
   writer.append(rows_at({.count = static_cast<uint32_t>(plan_.batch)}, at.position));
   writer.append(static_cast<int32_t>(at.steps));
-  writer.append(int32_t{0});
+  const int64_t step = step_at(plan_, addresses_.steps(), at.position);
+  writer.append(static_cast<int32_t>(plan_.descending ? step : -step));
   for (const Access& access : module().of(at.id).accesses) {
     // What blocks exchange lies in the order in which steps run.
     const bool is_exchange = access.buffer == launch.exchange;

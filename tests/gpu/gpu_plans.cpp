@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/gpu/gpu_plans.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +39,10 @@ Result<InterpreterResult> GpuPlans::operator()(const Plan& plan, const Interpret
                                                const SequenceArgs& sequences) {
   for (const Stage& stage : plan.stages) {
     if (is_resident(stage)) {
-      ++recurrences[strategy_of(std::get<RecurrenceLaunch>(stage.launches[0]))];
+      const auto& recurrence = std::get<RecurrenceLaunch>(stage.launches[0]);
+      ++recurrences[strategy_of(recurrence)];
+      const auto is_of_now = [](const FusedLaunch& phase) { return phase.earlier.empty(); };
+      if (!std::ranges::all_of(recurrence.phases, is_of_now)) ++recurrences_of_earlier_steps;
       if (plan.descending) ++descending_recurrences;
     }
     for (const Launch& launch : stage.launches) {

@@ -27,6 +27,7 @@ class GpuPlans {
   int totals_in_parts = 0;
   int turned_totals = 0;
   int earlier_totals = 0;
+  int recurrences_of_earlier_steps = 0;
   int padded_totals = 0;
   int scans_of_earlier_steps = 0;
   int scan_totals = 0;

@@ -390,7 +390,13 @@ TEST(GpuGradientsInTf32, OfLargeWeights) {
   }
 }
 
-/// Totals that read outputs a step earlier, in chunks that hold the first step and that do not.
+/// Whose gate's adjoint is made of the state before: a backward half reads it step by step.
+constexpr const char* kGated =
+    "cell Gated[H](x: [H]) -> h {\nstate h: [H]\nparam W, U: [H, H]\n"
+    "h[t] = sigmoid(W @ h[t-1]) * h[t-1] + tanh(U @ h[t-1] + x[t])\n}\n";
+
+/// Totals and recurrences that read outputs a step earlier, in chunks that hold the first step and
+/// that do not.
 TEST(GpuGradientsOfOutputs, AStepEarlier) {
   uint64_t seed = 0;
   for (const DType dtype : kTypes) {
@@ -406,8 +412,10 @@ TEST(GpuGradientsOfOutputs, AStepEarlier) {
                    .tf32 = dtype == DType::f32 && seed % 4 == 0};
       check(lstm_graph(24, 32), of, gpu);
       check(network("Stack", 24), of, gpu);
+      check(graph_of_text(kGated, "Gated", {{"H", 24}}), of, gpu);
     }
     EXPECT_GE(gpu.earlier_totals, 10);
+    EXPECT_GE(gpu.recurrences_of_earlier_steps, 3);
   }
 }
 

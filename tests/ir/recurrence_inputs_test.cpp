@@ -135,13 +135,35 @@ TEST(RecurrenceInputs, HaveGranulesThatRowsAndBlocksAreMultiplesOf) {
     return all.inputs.empty() ? 0 : all.inputs[0].granule;
   };
   EXPECT_EQ(granule(16, 48, 0, kInBf16), 16);
-  EXPECT_EQ(granule(4, 48, 0, kInBf16), 8);
-  EXPECT_EQ(granule(2, 48, 0, kInBf16), 4);
+  EXPECT_EQ(granule(16, 52, 0, kInBf16), 8);
+  EXPECT_EQ(granule(4, 52, 0, kInBf16), 8);
+  EXPECT_EQ(granule(2, 52, 0, kInBf16), 4);
   EXPECT_EQ(granule(16, 50, 0, kInBf16), 4);
   EXPECT_EQ(granule(16, 52, 2, kInBf16), 4);
-  EXPECT_EQ(granule(1, 48, 0, kInBf16), 0);  // less than can be copied
+  EXPECT_EQ(granule(1, 52, 0, kInBf16), 0);  // less than can be copied
   EXPECT_EQ(granule(16, 49, 0, kInBf16), 0);
   EXPECT_EQ(granule(1, 49, 0, kInF32), 4);
+}
+
+/// Of aligned rows more is copied than a block's part, from where it is aligned on.
+TEST(RecurrenceInputs, OfAlignedRowsAreWholeLoads) {
+  struct Case {
+    int64_t units, granule, row_bytes, multiple;
+  };
+  for (const Case& of :
+       {Case{16, 16, 32, 1}, Case{8, 16, 16, 1}, Case{12, 16, 32, 8}, Case{4, 16, 16, 8},
+        Case{10, 16, 32, 8}, Case{11, 16, 48, 8}, Case{2, 16, 16, 8}, Case{1, 16, 16, 8}}) {
+    SCOPED_TRACE(of.units);
+    Subject subject;
+    subject.tile.units = {of.units};
+    subject.add(kInBf16, 48);
+    const RecurrenceInputs all = subject.inputs();
+    ASSERT_EQ(all.inputs.size(), 1u);
+    EXPECT_EQ(all.inputs[0].granule, of.granule);
+    EXPECT_EQ(all.inputs[0].row_bytes, of.row_bytes);
+    EXPECT_EQ(all.inputs[0].multiple, of.multiple);
+    EXPECT_EQ(all.inputs[0].granules, 3 * of.row_bytes / 16);
+  }
 }
 
 TEST(RecurrenceInputs, AreThoseOfAWarpThatKeepsItsSums) {

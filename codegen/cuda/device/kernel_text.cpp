@@ -112,8 +112,34 @@ std::string cuda_float_literal(double value) {
   return std::signbit(rounded) ? "(" + literal + ")" : literal;
 }
 
-std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand) {
-  const std::string_view spelling = info(op).cuda;
+namespace {
+
+/// In the place of the prelude's; of others the same.
+std::string_view short_spelling(Op op) {
+  switch (op) {
+    case Op::Div:
+      return "rnnc_near_divide($0, $1)";
+    case Op::Exp:
+      return "rnnc_short_exp($0)";
+    case Op::Expm1:
+      return "rnnc_short_expm1($0)";
+    case Op::Sqrt:
+      return "rnnc_near_sqrt($0)";
+    case Op::Sigmoid:
+      return "rnnc_short_sigmoid($0)";
+    case Op::Silu:
+      return "rnnc_short_silu($0)";
+    default:
+      return info(op).cuda;
+  }
+}
+
+}  // namespace
+
+std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand,
+                             Precision precision) {
+  const std::string_view spelling =
+      precision == Precision::Short ? short_spelling(op) : info(op).cuda;
   std::string result;
   for (size_t i = 0; i < spelling.size(); ++i) {
     if (spelling[i] == '$') {
@@ -131,11 +157,10 @@ std::string cuda_value(const Kernel& kernel, uint32_t id) {
                                                          : fmt::format("v{}", id);
 }
 
-std::string cuda_scalar_text(const Kernel& kernel, uint32_t id) {
+std::string cuda_scalar_text(const Kernel& kernel, uint32_t id, Precision precision) {
   const Instruction& instruction = kernel.body[id];
-  return cuda_scalar_text(instruction.op, [&](size_t operand) {
-    return cuda_value(kernel, instruction.operands.at(operand));
-  });
+  const auto operand = [&](size_t i) { return cuda_value(kernel, instruction.operands.at(i)); };
+  return cuda_scalar_text(instruction.op, operand, precision);
 }
 
 }  // namespace rnnc

@@ -47,12 +47,17 @@ std::string cuda_are_rows_aligned(const Kernel& kernel, int packet,
 /// The float nearest to the value, exact.
 std::string cuda_float_literal(double value);
 
+/// Of results: as f32 has it, or less, since they are rounded to 16 bits.
+enum class Precision : uint8_t { Whole, Short };
+
 /// A scalar op applied to operands; `operand` spells the i-th.
-std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand);
+std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand,
+                             Precision precision = Precision::Whole);
 
 /// Where values of instructions are variables v0, v1 and so on: a value's spelling, and what a
 /// scalar instruction computes.
 std::string cuda_value(const Kernel& kernel, uint32_t id);
-std::string cuda_scalar_text(const Kernel& kernel, uint32_t id);
+std::string cuda_scalar_text(const Kernel& kernel, uint32_t id,
+                             Precision precision = Precision::Whole);
 
 }  // namespace rnnc

@@ -136,6 +136,24 @@ static __device__ __forceinline__ float rnnc_mod(float a, float b) {
   return (rest < 0.0f) == (b < 0.0f) || rest != rest ? rest : rest + b;
 }
 
+// ---- The same, shorter, where the results are rounded to 16 bits. Others: rnnc_near_divide, …sqrt.
+
+// exp(a) errs by as many ulp as |a| has ones.
+static __device__ __forceinline__ float rnnc_short_exp(float a) {
+  return rnnc_near_exp2(a * 1.44269504088896340736f);
+}
+// A series near 0, where exp(a) - 1 has no more digits.
+static __device__ __forceinline__ float rnnc_short_expm1(float a) {
+  const float series = fmaf(fmaf(a, 0.166666667f, 0.5f) * a, a, a);
+  return fabsf(a) < 0.02f ? series : rnnc_short_exp(a) - 1.0f;
+}
+static __device__ __forceinline__ float rnnc_short_sigmoid(float a) {
+  return rnnc_reciprocal(1.0f + rnnc_short_exp(-a));
+}
+static __device__ __forceinline__ float rnnc_short_silu(float a) {
+  return a * rnnc_short_sigmoid(a);
+}
+
 // ---- Reductions over a block, always in the same order. ----
 
 struct rnnc_sum {

@@ -331,37 +331,7 @@ class ScanEmitter : TextWriter {
       line("{}const float v{} = {};", indent, id,
            is_there(id, rounds)             ? kept_value(id)
            : instruction.kind == Kind::Load ? loaded(instruction.argument)
-                                            : scalar_text(id));
-    }
-  }
-
-  std::string scalar_text(uint32_t id) const {
-    const std::vector<uint32_t>& operands = kernel_.body[id].operands;
-    const std::string_view function = own_function(kernel_.body[id].op);
-    if (function.empty()) return cuda_scalar_text(kernel_, id);
-    std::string text = fmt::format("{}({}", function, cuda_value(kernel_, operands[0]));
-    for (size_t i = 1; i < operands.size(); ++i) text += ", " + cuda_value(kernel_, operands[i]);
-    return text + ")";
-  }
-
-  /// In place of the prelude's; none: "".
-  std::string_view own_function(Op op) const {
-    if (!traits_.short_functions) return "";
-    switch (op) {
-      case Op::Div:
-        return "rnnc_near_divide";
-      case Op::Exp:
-        return "rnnc_short_exp";
-      case Op::Expm1:
-        return "rnnc_short_expm1";
-      case Op::Sqrt:
-        return "rnnc_near_sqrt";
-      case Op::Sigmoid:
-        return "rnnc_short_sigmoid";
-      case Op::Silu:
-        return "rnnc_short_silu";
-      default:
-        return "";
+                                            : cuda_scalar_text(kernel_, id, traits_.precision));
     }
   }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/cuda/device/kernel_text.h"
 #include "ir/plan/plan.h"
 
 namespace rnnc {
@@ -26,7 +27,7 @@ struct ScanTraits {
   std::vector<int64_t> bytes;    // by argument: from one step to the next
   int64_t rows = 1;              // of a step
   bool aligned = true;           // items of every array are surely aligned to their size together
-  bool short_functions = false;  // what it computes is rounded to 16 bits
+  Precision precision = Precision::Whole;
   bool descending = false;
   friend bool operator==(const ScanTraits&, const ScanTraits&) = default;
 };

@@ -29,16 +29,18 @@ int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : values <= 3 * kFewValues ? 2 : 1;
 }
 
-/// Of 16 bits, unless it divides in a single round: quotients of all steps side by side take registers
+/// Short of 16 bits, unless it divides in a single round: quotients of all steps side by side take registers
 /// that are not there. One H100, minLSTM at 8x4096x1536 in bf16: 4.5 ps an element, with 120 bytes of
 /// registers in memory, where long functions took 3.4.
-bool has_short_functions(const Plan& plan, const ScanLaunch& launch) {
+Precision precision_of(const Plan& plan, const ScanLaunch& launch) {
   const auto divides = [](const Instruction& instruction) {
     return instruction.kind == Instruction::Kind::Scalar && instruction.op == Op::Div;
   };
   const bool is_narrow = size_of(plan.dtype) < size_of(DType::f32);
-  return is_narrow && (launch.rounds.size() > 1 ||
-                       std::ranges::none_of(plan.kernels[launch.kernel].body, divides));
+  const bool is_short =
+      is_narrow &&
+      (launch.rounds.size() > 1 || std::ranges::none_of(plan.kernels[launch.kernel].body, divides));
+  return is_short ? Precision::Short : Precision::Whole;
 }
 
 ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
@@ -55,7 +57,7 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
                        .made_in = scan_values_of_rounds(plan, launch),
                        .bytes = {},
                        .rows = plan.batch,
-                       .short_functions = has_short_functions(plan, launch),
+                       .precision = precision_of(plan, launch),
                        .descending = plan.descending};
   for (const uint32_t i : launch.earlier) traits.earlier[i] = true;
   for (const Access& access : launch.accesses) {

@@ -409,9 +409,14 @@ void RecurrenceEmitter::statement(size_t p, uint32_t id) {
   const Instruction& instruction = phase.kernel->body[id];
   if (instruction.kind == Kind::Load) line("          value{}[my_value] = {};", id, loaded(p, id));
   if (instruction.kind == Kind::Scalar) {
-    line("          value{}[my_value] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
-           return value(phase, instruction.operands.at(i), "my_value");
-         }));
+    const auto operand = [&](size_t i) {
+      return value(phase, instruction.operands.at(i), "my_value");
+    };
+    // Steps wait for this, the shorter the better.
+    const bool is_narrow = size_of(plan_.dtype) < size_of(DType::f32);
+    const Precision precision = is_narrow ? Precision::Short : Precision::Whole;
+    line("          value{}[my_value] = {};", id,
+         cuda_scalar_text(instruction.op, operand, precision));
   }
 }
 

@@ -84,13 +84,19 @@ void RecurrenceEmitter::copy_traits(size_t p, size_t index,
   traits_.constant("int", "kBytes", first.granule);
   traits_.constant("int", "kElementBytes", element);
   traits_.constant("bool", "kIsChecked", first.is_checked);
-  traits_.constant("long long", "kAdvance",
-                   (plan_.descending ? -1 : 1) * plan_.batch *
-                       access_of(phase, first.argument).stride * element);
+  const int64_t step_bytes = plan_.batch * access_of(phase, first.argument).stride * element;
+  traits_.constant("long long", "kAdvance", (plan_.descending ? -1 : 1) * step_bytes);
+  traits_.constant("long long", "kBack", first.is_earlier ? step_bytes : 0);
   traits_.constant("unsigned", "kSteps", tile_.input_steps);
   traits_.constant("unsigned", "kStepBytes", layout_.staged().step_bytes);
   traits_.constant("int", "kAhead", layout_.exchange().step_bytes > 0 ? kPrefetchSteps : 0);
   traits_.end(fmt::format("copy{}_{}", p, index), "rnnc_input");
+}
+
+/// The element of a row with which a block's copies begin.
+std::string RecurrenceEmitter::begin_of(size_t p, const RecurrenceInput& input) {
+  return input.multiple == 1 ? fmt::format("unit{}", p)
+                             : fmt::format("unit{} / {}u * {}u", p, input.multiple, input.multiple);
 }
 
 /// Granules of the last warps' threads come first, as the elementwise work is of the first warps.
@@ -113,19 +119,21 @@ void RecurrenceEmitter::find_copies(size_t p, size_t index,
   for (const RecurrenceInput* input : group) {
     const int64_t across = input->granules / layout_.group_rows();
     const std::string_view type = cuda_element_type(phase.kernel->arguments[input->argument].dtype);
+    const std::string begin = begin_of(p, *input);
     line("    {{");
     line("      const unsigned row = at / {}u;", across);
     line("      const unsigned byte = {}at % {}u * {}u;",
          tile_.own_sums ? fmt::format("threadIdx.x / 32u * {}u + ", across * input->granule) : "",
          across, input->granule);
-    line("      if (at < {}u && first_row + row < row_end && unit{} + byte / {}u < unit_end{}) {{",
-         input->granules, p, element, p);
+    line("      if (at < {}u && first_row + row < row_end && {} + byte / {}u < unit_end{}) {{",
+         input->granules, begin, element, p);
     const bool is_row = phase.kernel->arguments[input->argument].vector;
     line("        copies{}_{}[i].set(reinterpret_cast<const char*>({}{}) + byte,", p, index,
          array(type, true, phase.accesses[input->argument], "first_row + row"),
-         is_row ? fmt::format(" + unit{}", p) : "");
-    line("                       inputs_at + {}u + row * {}u + byte, step, steps);", input->offset,
+         is_row ? " + " + begin : "");
+    line("                       inputs_at + {}u + row * {}u + byte, step, steps,", input->offset,
          input->row_bytes);
+    line("                       launch.first_step);");
     line("      }}");
     line("      at -= {}u;  // of those before it, far away", input->granules);
     line("    }}");
@@ -189,12 +197,20 @@ bool RecurrenceEmitter::input_packet(size_t p, uint32_t id) {
   if (input == nullptr) return false;
   const std::string_view type = cuda_element_type(phase.kernel->arguments[load.argument].dtype);
   const bool is_row = phase.kernel->arguments[load.argument].vector;
+  const auto is_whole = [&phase](int64_t elements) { return elements % phase.span == 0; };
   line("        const auto packed{} = rnnc_packet<{}, {}, {}>::load(", id, type,
-       span(phase, load.argument), !is_row || phase.units % phase.span == 0);
+       span(phase, load.argument),
+       !is_row ||
+           (is_whole(phase.units) && (input->multiple == 1 || is_whole(phase.segment_length()))));
   line("            reinterpret_cast<const {}*>(inputs + now % {}u * {}u + {}u) +", type,
        tile_.input_steps, layout_.staged().step_bytes, input->offset);
   if (is_row) {
-    line("            (row - first_row) * {}u + column{});", phase.units, p);
+    const auto element =
+        static_cast<int64_t>(size_of(phase.kernel->arguments[load.argument].dtype));
+    const std::string before =
+        input->multiple == 1 ? "" : fmt::format("unit{} % {}u + ", p, input->multiple);
+    line("            (row - first_row) * {}u + {}column{});", input->row_bytes / element, before,
+         p);
   } else {
     line("            (row - first_row));");
   }

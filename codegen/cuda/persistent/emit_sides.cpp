@@ -192,7 +192,7 @@ std::string RecurrenceFunction::text(std::string_view name) const {
 struct {0}_launch {{
   rnnc_rows rows;
   int steps;
-  int unused;
+  int first_step;  // which of the launch's is the sequence's first, if one is
   rnnc_access access[{1}];
 }};
 extern "C" __global__ void __launch_bounds__({2}, 1)

@@ -125,6 +125,7 @@ class RecurrenceEmitter : TextWriter {
   int64_t steps_of_copy() const;
   void first_inputs();
   void copy_traits(size_t p, size_t index, const std::vector<const RecurrenceInput*>& group);
+  static std::string begin_of(size_t p, const RecurrenceInput& input);
   void find_copies(size_t p, size_t index, const std::vector<const RecurrenceInput*>& group);
   void copy_inputs(size_t p, std::string_view step);
   std::string copies_now() const;

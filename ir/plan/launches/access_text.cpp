@@ -116,4 +116,30 @@ void parse_call(PlanScanner& in, uint32_t& id, std::vector<Access>& accesses) {
   in.expect(")");
 }
 
+std::string arguments_text(std::string_view opening, const std::vector<uint32_t>& arguments) {
+  std::string text;
+  for (const uint32_t i : arguments) {
+    text += fmt::format("{}a{}", text.empty() ? opening : ", ", i);
+  }
+  return text;
+}
+
+std::vector<uint32_t> parse_arguments(PlanScanner& in, size_t end) {
+  std::vector<uint32_t> arguments;
+  do {
+    arguments.push_back(in.id('a', end));
+  } while (!in.failed() && in.take(","));
+  return arguments;
+}
+
+std::string earlier_text(const std::vector<uint32_t>& earlier) {
+  return earlier.empty() ? "" : arguments_text(" with ", earlier) + " a step earlier";
+}
+
+void parse_earlier(PlanScanner& in, size_t end, std::vector<uint32_t>& earlier) {
+  if (!in.take("with")) return;
+  earlier = parse_arguments(in, end);
+  in.expect("a step earlier");
+}
+
 }  // namespace rnnc

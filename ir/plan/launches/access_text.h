@@ -28,6 +28,13 @@ Access parse_access(PlanScanner& in, int64_t count);
 std::string call_text(const Plan& plan, uint32_t kernel, const std::vector<Access>& accesses);
 void parse_call(PlanScanner& in, uint32_t& kernel, std::vector<Access>& accesses);
 
+/// " with a3, a5": after the opening; of none nothing.
+std::string arguments_text(std::string_view opening, const std::vector<uint32_t>& arguments);
+std::vector<uint32_t> parse_arguments(PlanScanner& in, size_t end);
+/// " with a3, a5 a step earlier"; of none nothing.
+std::string earlier_text(const std::vector<uint32_t>& earlier);
+void parse_earlier(PlanScanner& in, size_t end, std::vector<uint32_t>& earlier);
+
 /// ", 4 rows" of a Once stage; nothing for one.
 std::string rows_text(int64_t rows);
 void parse_rows(PlanScanner& in, int64_t& rows);

@@ -1,4 +1,4 @@
-// Products with elementwise work on their results.
+// Products with elementwise work on their results: call ['with' aN, … 'a step earlier'], products
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/launches/access_text.h"
 #include "ir/plan/launches/define_launch_kind.h"
@@ -61,7 +61,7 @@ DType left_type(const LaunchVerifier& in, const FusedLaunch::Product& product) {
 
 /// The products on lines of their own, further in by 2 spaces than the launch.
 std::string text_of(const Plan& plan, const FusedLaunch& launch, int indent) {
-  std::string text = call_text(plan, launch.kernel, launch.accesses);
+  std::string text = call_text(plan, launch.kernel, launch.accesses) + earlier_text(launch.earlier);
   const int64_t length = plan.kernels[launch.kernel].length;
   for (const FusedLaunch::Product& product : launch.products) {
     const uint32_t last = product.first_argument + product.members - 1;
@@ -76,6 +76,7 @@ std::string text_of(const Plan& plan, const FusedLaunch& launch, int indent) {
 
 void parse(PlanScanner& in, FusedLaunch& launch) {
   parse_call(in, launch.kernel, launch.accesses);
+  parse_earlier(in, launch.accesses.size(), launch.earlier);
   uint32_t first = 0;
   while (in.take_id('a', launch.accesses.size(), first)) {
     launch.products.push_back(parse_product(in, launch, first));
@@ -96,8 +97,13 @@ Status verify(LaunchVerifier& in, const FusedLaunch& launch) {
     return fail("products with an epilogue are for steps");
   }
   if (Status status = in.check_call(launch.kernel, launch.accesses); !status) return status;
+  if (Status status = check_earlier(in.plan(), launch.kernel, launch.accesses, launch.earlier);
+      !status) {
+    return status;
+  }
   const Kernel& kernel = in.plan().kernels[launch.kernel];
   if (in.where() == Where::Step) {
+    if (!launch.earlier.empty()) return fail("the epilogue of a product reads an earlier step");
     if (has_reductions(kernel)) return fail("the epilogue of a product has a reduction");
     if (launch.products.empty()) return fail("an epilogue has no product");
   }

@@ -31,4 +31,24 @@ double flops_of(const Kernel& kernel) {
   return flops;
 }
 
+Status check_earlier(const Plan& plan, uint32_t kernel, const std::vector<Access>& accesses,
+                     const std::vector<uint32_t>& earlier) {
+  for (const uint32_t i : earlier) {
+    const Buffer& buffer = plan.buffers[accesses[i].buffer];
+    if (buffer.extent != Extent::Steps || buffer.placement != Placement::Caller ||
+        plan.kernels[kernel].arguments[i].written || accesses[i].delay > 0) {
+      return fail("a{} a step earlier is no sequence of the caller's", i);
+    }
+  }
+  return {};
+}
+
+void describe_earlier(const LaunchNames& in, const std::vector<Access>& accesses,
+                      const std::vector<uint32_t>& earlier, LaunchWords& words) {
+  for (const uint32_t i : earlier) {
+    words.notes.push_back({"fused", fmt::format("reads {} of the step before where it lies",
+                                                in.value(accesses[i], 1))});
+  }
+}
+
 }  // namespace rnnc

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ir/plan/plan_touches.h"
+#include "ir/plan/launches/launches.h"
 
 namespace rnnc {
 
@@ -13,5 +13,11 @@ void add_arguments(const Plan& plan, uint32_t kernel, const std::vector<Access>&
 
 /// Operations for one row.
 double flops_of(const Kernel& kernel);
+
+/// Of arguments that are read a step late: whether they are sequences of the caller's that are read.
+Status check_earlier(const Plan& plan, uint32_t kernel, const std::vector<Access>& accesses,
+                     const std::vector<uint32_t>& earlier);
+void describe_earlier(const LaunchNames& in, const std::vector<Access>& accesses,
+                      const std::vector<uint32_t>& earlier, LaunchWords& words);
 
 }  // namespace rnnc

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/plan/launches/define_launch_kind.h"
+#include "ir/plan/launches/kernel_calls.h"
 #include "ir/plan/launches/kernel_launches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/tile_text.h"
@@ -168,6 +169,7 @@ LaunchWords describe(const LaunchNames& in, const RecurrenceLaunch& launch) {
     for (const FusedLaunch::Product& product : phase.products) {
       products += static_cast<int>(product.members);
     }
+    describe_earlier(in, phase.accesses, phase.earlier, words);
     phases.push_back(std::move(one.what));
   }
   words.summary =

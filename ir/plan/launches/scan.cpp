@@ -39,23 +39,6 @@ std::string values_text(const std::vector<uint32_t>& values) {
   return text;
 }
 
-/// "with a3, a5"; of none nothing.
-std::string arguments_text(std::string_view opening, const std::vector<uint32_t>& arguments) {
-  std::string text;
-  for (const uint32_t i : arguments) {
-    text += fmt::format("{}a{}", text.empty() ? opening : ", ", i);
-  }
-  return text;
-}
-
-std::vector<uint32_t> parse_arguments(PlanScanner& in, size_t end) {
-  std::vector<uint32_t> arguments;
-  do {
-    arguments.push_back(in.id('a', end));
-  } while (!in.failed() && in.take(","));
-  return arguments;
-}
-
 std::vector<uint32_t> parse_values(PlanScanner& in, size_t end) {
   std::vector<uint32_t> values;
   uint32_t value = 0;
@@ -225,18 +208,6 @@ Status check_apart(const Plan& plan, const ScanLaunch& launch) {
   return {};
 }
 
-Status check_earlier(const Plan& plan, const ScanLaunch& launch) {
-  for (const uint32_t i : launch.earlier) {
-    const Buffer& buffer = plan.buffers[launch.accesses[i].buffer];
-    if (buffer.extent != Extent::Steps || buffer.placement != Placement::Caller ||
-        plan.kernels[launch.kernel].arguments[i].written || launch.accesses[i].delay > 0) {
-      return fail("a{} a step earlier is no sequence of the caller's", i);
-    }
-  }
-  const bool moves = launch.earlier.empty() || launch.exchange != kNoBuffer;
-  return moves ? Status() : fail("a scan without an exchange reads no earlier steps");
-}
-
 bool has_partials(const ScanLaunch& launch) {
   return launch.exchange != kNoBuffer && !launch.totals.empty();
 }
@@ -330,12 +301,11 @@ void fit_scan_partials(Plan& plan) {
 }
 
 std::string text_of(const Plan& plan, const ScanLaunch& launch) {
-  const std::string earlier = arguments_text(" with ", launch.earlier);
   std::string text =
       fmt::format("{} carrying {}{}{} in tiles of {} x {} steps",
                   call_text(plan, launch.kernel, launch.accesses), carries_text(launch.carries),
-                  earlier.empty() ? "" : earlier + " a step earlier",
-                  arguments_text(" adding up ", launch.totals), launch.warps, launch.steps_of_warp);
+                  earlier_text(launch.earlier), arguments_text(" adding up ", launch.totals),
+                  launch.warps, launch.steps_of_warp);
   if (launch.exchange != kNoBuffer) {
     text += fmt::format(" x {} channels in groups of {}, exchange in b{}", launch.items,
                         launch.group, launch.exchange);
@@ -356,10 +326,7 @@ std::string text_of(const Plan& plan, const ScanLaunch& launch) {
 void parse(PlanScanner& in, ScanLaunch& launch) {
   parse_call(in, launch.kernel, launch.accesses);
   parse_carries(in, launch.accesses.size(), launch.carries);
-  if (in.take("with")) {
-    launch.earlier = parse_arguments(in, launch.accesses.size());
-    in.expect("a step earlier");
-  }
+  parse_earlier(in, launch.accesses.size(), launch.earlier);
   if (in.take("adding up")) launch.totals = parse_arguments(in, launch.accesses.size());
   in.expect("in tiles of");
   launch.warps = in.count();
@@ -397,7 +364,10 @@ Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
   Status status = check_carries(in, launch.kernel, launch.accesses, launch.carries);
   if (status) status = check_apart(in.plan(), launch);
   if (status) status = FormCheck(in.plan().kernels[launch.kernel], launch).run();
-  if (status) status = check_earlier(in.plan(), launch);
+  if (status) status = check_earlier(in.plan(), launch.kernel, launch.accesses, launch.earlier);
+  if (status && !launch.earlier.empty() && launch.exchange == kNoBuffer) {
+    status = fail("a scan without an exchange reads no earlier steps");
+  }
   if (status) status = check_exchange(in.plan(), launch);
   if (status) status = check_totals(in.plan(), launch);
   if (!status) return status;
@@ -453,10 +423,7 @@ LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch) {
   words.strategy =
       fmt::format("a scan: tiles of {} steps side by side{}, which hand their states on",
                   launch.tile_steps(), in.on_cpu() ? ", shared out among threads" : "");
-  for (const uint32_t i : launch.earlier) {
-    words.notes.push_back({"fused", fmt::format("reads {} of the step before where it lies",
-                                                in.value(launch.accesses[i], 1))});
-  }
+  describe_earlier(in, launch.accesses, launch.earlier, words);
   if (!launch.totals.empty()) {
     words.notes.push_back({"fused", fmt::format("adds up {} over the steps, tile by tile",
                                                 plural(std::ssize(launch.totals), "value"))});

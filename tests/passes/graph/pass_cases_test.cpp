@@ -26,7 +26,7 @@
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/direct_stores.h"
-#include "passes/plan/earlier_totals.h"
+#include "passes/plan/earlier_reads.h"
 #include "passes/plan/long_products.h"
 #include "passes/plan/one_step.h"
 #include "passes/plan/padding.h"
@@ -194,7 +194,7 @@ constexpr PlanPass kPlanPasses[] = {
      }},
     {"earlier",
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
-       return run_earlier_totals(plan, setting.machine);
+       return run_earlier_reads(plan, setting.machine);
      }},
     {"direct",
      [](Plan& plan, const PlanSetting&) -> Result<bool> {

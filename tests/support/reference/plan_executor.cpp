@@ -212,9 +212,11 @@ class Executor {
   void run_launch(const RecurrenceLaunch& launch, Position at, int64_t rows) {
     for (int64_t step = 0; step < rows / plan_.batch; ++step) {
       for (const FusedLaunch& phase : launch.phases) {
+        kernels_.read_earlier(phase.earlier);
         run_launch(phase, {at.chunk_start, at.step + step}, plan_.batch);
       }
     }
+    kernels_.read_earlier({});
   }
 
   /// All products before all kernels: nothing that a kernel writes is for them.
