@@ -1,10 +1,9 @@
-#include <algorithm>
-
 #include "tests/gpu/gpu_plans.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
