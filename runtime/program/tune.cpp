@@ -98,8 +98,7 @@ class DeviceMemory {
   std::vector<void*> memories_;
 };
 
-/// A call of any plan of a graph that can be made again and again. States begin as declared, and
-/// none is asked for.
+/// A call of any plan of a graph that can be made again and again. States begin as declared.
 class TimedCall {
  public:
   TimedCall(Backend& backend, int64_t steps) : memory_(backend) { call_.steps = steps; }
@@ -118,8 +117,7 @@ class TimedCall {
 
 Result<Call> TimedCall::of(const Plan& plan) {
   for (const Buffer& buffer : plan.buffers) {
-    if (buffer.placement != Placement::Caller) continue;
-    if (buffer.role == Role::InitialState || buffer.role == Role::FinalState) continue;
+    if (buffer.placement != Placement::Caller || buffer.role == Role::InitialState) continue;
     std::vector<const void*>& arrays = arrays_[static_cast<size_t>(buffer.role)];
     if (Status status = add(plan, buffer, arrays); !status) return tl::unexpected(status.error());
     call_.arrays.set(buffer.role, arrays);

@@ -83,8 +83,8 @@ class FakeGpu : public Backend {
     Status run(const Call& call, bool /*run_once*/) override {
       gpu_.running_ = tiles_;
       for (const Buffer& buffer : plan_.buffers) {
-        const bool is_needed = buffer.placement == Placement::Caller &&
-                               buffer.role != Role::InitialState && buffer.role != Role::FinalState;
+        const bool is_needed =
+            buffer.placement == Placement::Caller && buffer.role != Role::InitialState;
         if (is_needed && call.arrays.at(buffer.role, buffer.slot) == nullptr) {
           return fail("the call has no array for {}", buffer.name);
         }

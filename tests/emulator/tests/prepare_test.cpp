@@ -245,13 +245,14 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   EXPECT_EQ(cache_.usage()->entries, entries);
 }
 
-/// Each half of training is tuned for itself.
+/// Each half of training is tuned for itself, whatever calls come with.
 TEST_F(EmulatedPreparing, TunesAndRemembersTraining) {
   const auto train = [this](const CompileOptions& options, RunGradients& gradients) {
     Result<Program> program = Program::compile(graph_, options);
     RNNC_CHECK(program.has_value(), "{}", program.error().message);
-    const TrainingArrays arrays =
-        random_training(program->signature(), {.steps = kSteps, .batch = kBatch});
+    const TrainingArrays arrays = random_training(
+        program->signature(),
+        {.steps = kSteps, .batch = kBatch, .lengths = true, .resets = true, .given_states = true});
     Result<RunGradients> ran = Runner(*program).gradients(arrays.args, arrays.loss);
     RNNC_CHECK(ran.has_value(), "{}", ran.error().message);
     EXPECT_EQ(program->notes(), std::vector<std::string>{});
@@ -260,12 +261,13 @@ TEST_F(EmulatedPreparing, TunesAndRemembersTraining) {
   };
   RunGradients own;
   const Program untuned = train(options(), own);
-  const TrainingPlans first = *untuned.training_plans(kBatch, kSteps);
+  const SequenceFeatures with = {.lengths = true, .resets = true};
+  const TrainingPlans first = *untuned.training_plans(kBatch, kSteps, with);
   CompileOptions other = options();
   other.tile_rank = 1;
   RunGradients of_second;
   const Program second = train(other, of_second);
-  const TrainingPlans seconds = *second.training_plans(kBatch, kSteps);
+  const TrainingPlans seconds = *second.training_plans(kBatch, kSteps, with);
   ASSERT_NE(tiles_of(*seconds.backward.plan), tiles_of(*first.backward.plan));
 
   CompileOptions tuned = options();
@@ -284,8 +286,8 @@ TEST_F(EmulatedPreparing, TunesAndRemembersTraining) {
   cache_.put(key(first.forward), entry(seconds.forward));
   cache_.put(key(first.backward), entry(seconds.backward));
   const Program remembered = train(tuned, gradients);
-  EXPECT_EQ(remembered.training_plans(kBatch, kSteps)->forward.tile_rank, 1);
-  EXPECT_EQ(remembered.training_plans(kBatch, kSteps)->backward.tile_rank, 1);
+  EXPECT_EQ(remembered.training_plans(kBatch, kSteps, with)->forward.tile_rank, 1);
+  EXPECT_EQ(remembered.training_plans(kBatch, kSteps, with)->backward.tile_rank, 1);
   EXPECT_EQ(find_difference(gradients, of_second), "");
 }
 
