@@ -17,7 +17,7 @@ using Tiles = std::vector<std::string>;
 
 class Tune : public testing::Test {
  protected:
-  explicit Tune(CompileOptions options = resident_options())
+  explicit Tune(const CompileOptions& options = resident_options())
       : planner_(*Planner::make(dense_recurrence(), options)) {
     make_fastest(of_rank(2));
   }
