@@ -5,6 +5,29 @@
 #include "codegen/cuda/device/kernel_abi.h"
 
 namespace rnnc {
+namespace {
+
+/// In the place of the prelude's; of others the same.
+std::string_view short_spelling(Op op) {
+  switch (op) {
+    case Op::Div:
+      return "rnnc_near_divide($0, $1)";
+    case Op::Exp:
+      return "rnnc_short_exp($0)";
+    case Op::Expm1:
+      return "rnnc_short_expm1($0)";
+    case Op::Sqrt:
+      return "rnnc_near_sqrt($0)";
+    case Op::Sigmoid:
+      return "rnnc_short_sigmoid($0)";
+    case Op::Silu:
+      return "rnnc_short_silu($0)";
+    default:
+      return info(op).cuda;
+  }
+}
+
+}  // namespace
 
 std::string_view cuda_element_type(DType dtype) {
   switch (dtype) {
@@ -111,30 +134,6 @@ std::string cuda_float_literal(double value) {
   const std::string literal = digits + (whole ? ".0f" : "f");
   return std::signbit(rounded) ? "(" + literal + ")" : literal;
 }
-
-namespace {
-
-/// In the place of the prelude's; of others the same.
-std::string_view short_spelling(Op op) {
-  switch (op) {
-    case Op::Div:
-      return "rnnc_near_divide($0, $1)";
-    case Op::Exp:
-      return "rnnc_short_exp($0)";
-    case Op::Expm1:
-      return "rnnc_short_expm1($0)";
-    case Op::Sqrt:
-      return "rnnc_near_sqrt($0)";
-    case Op::Sigmoid:
-      return "rnnc_short_sigmoid($0)";
-    case Op::Silu:
-      return "rnnc_short_silu($0)";
-    default:
-      return info(op).cuda;
-  }
-}
-
-}  // namespace
 
 std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand,
                              Precision precision) {
