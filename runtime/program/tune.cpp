@@ -30,6 +30,7 @@ constexpr int kFewestCalls = 3;
 constexpr int kMostCalls = 50;
 constexpr double kSecondsOfPlan = 0.05;  // while which calls are timed
 constexpr uint64_t kSeed = 1;
+constexpr double kShareOfOwn = 0.99;  // that the options' own choice is held to take
 
 /// Whether there is a choice.
 bool may_be_resident(const Plan& plan) {
@@ -208,7 +209,8 @@ Result<Winner> measure(const ShapePlanner& shape_planner, const Plan& first, Bac
     if (!call) return tl::unexpected(call.error());
     const Result<double> seconds = time_calls(**executable, *call, backend);
     if (!seconds) return tl::unexpected(seconds.error());
-    if (*seconds < winner.seconds) winner = {candidate, *seconds, *std::move(plan)};
+    const double held = (candidate.choice == planner.choice() ? kShareOfOwn : 1) * *seconds;
+    if (held < winner.seconds) winner = {candidate, held, *std::move(plan)};
   }
   // Then choosing a plan finds that too, and says why.
   if (refused && !resident) return Winner{};

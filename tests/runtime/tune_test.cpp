@@ -66,6 +66,20 @@ TEST_F(Tune, TakesTheFastest) {
   EXPECT_GE(gpu_.timed, 4 * 3);
 }
 
+/// A clock is not that exact, and another choice may give other bits.
+TEST_F(Tune, StaysWithItsOwnChoiceForLessThanAHundredth) {
+  const auto of_third = [this](double seconds) {
+    gpu_.seconds = [third = tiles(of_rank(2)), seconds](const Tiles& tiles) {
+      return tiles == third ? seconds : 1e-3;
+    };
+  };
+  of_third(0.995e-3);
+  EXPECT_EQ(tuned(), planner_.choice());
+  gpu_.name = "another GPU";
+  of_third(0.985e-3);
+  EXPECT_EQ(tuned(), of_rank(2));
+}
+
 TEST_F(Tune, TriesTheBestTilesAllStrategiesAndLaunchesOnce) {
   tuned();
   std::vector<Tiles> expected;
