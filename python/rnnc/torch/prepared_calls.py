@@ -3,6 +3,7 @@
 import functools
 from ctypes import POINTER, addressof, byref, c_uint64, c_void_p, cast
 from itertools import count
+from operator import itemgetter
 from struct import Struct
 
 import torch
@@ -88,9 +89,13 @@ class PreparedCalls:
             lists |= dict(initial_state_gradients=places_of_some(of_states, by_states))
         self.backward_args = CallArguments(_library.BackwardArgs, lists, of_params, shape, steps)
         self.backward_args.struct.foreign_reserve = 1
-        # Of each of a call's tensors: whether its gradient is wanted.
+        # Of gradients that were made and a None: those of each of a call's tensors, where some are
+        # not wanted.
         by_given = [flag for flag, is_given in zip(by_states, shape.given) if is_given]
-        self.wanted = [*by_inputs, *by_params, *by_given, *[0] * (shape.lengths + shape.resets)]
+        wanted = [*by_inputs, *by_params, *by_given, *[0] * (shape.lengths + shape.resets)]
+        numbers = count()
+        places = [next(numbers) if flag else -1 for flag in wanted]
+        self.spread = itemgetter(*places) if -1 in places else None
 
     def forward(self, tensors, reserve=None, frozen=False):
         """Outputs, then final states."""
@@ -151,10 +156,7 @@ class PreparedCalls:
         del workspace
         if status != 0:
             _library.check(status)
-        if 0 not in self.wanted:
-            return made
-        made = iter(made)
-        return [next(made) if flag else None for flag in self.wanted]
+        return made if self.spread is None else self.spread([*made, None])
 
     def _set_masks(self, struct, addresses):
         if self.shape.lengths:
