@@ -29,8 +29,8 @@ struct PreparedShape {
   Status run(const Call& call, uint64_t params);
 };
 
-/// Makes `plan`, or what the device takes in its place, ready to run. Measures others,
-/// if the options ask for it.
+/// Makes `plan`, or what the device takes in its place, ready to run. Measures others
+/// before, if the options ask for it.
 Result<PreparedShape> prepare_shape(const ShapePlanner& of_shape, Plan plan, Backend& backend,
                                     const KernelCache& cache);
 

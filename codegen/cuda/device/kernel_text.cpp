@@ -7,7 +7,7 @@
 namespace rnnc {
 namespace {
 
-/// In the place of the prelude's; of others the same.
+/// Of operations that have a shorter function; of others as ops.def has it.
 std::string_view short_spelling(Op op) {
   switch (op) {
     case Op::Div:
@@ -133,6 +133,10 @@ std::string cuda_float_literal(double value) {
   // The sign in brackets: a literal may stand behind an operator.
   const std::string literal = digits + (whole ? ".0f" : "f");
   return std::signbit(rounded) ? "(" + literal + ")" : literal;
+}
+
+Precision precision_of(DType storage) {
+  return size_of(storage) < size_of(DType::f32) ? Precision::Short : Precision::Whole;
 }
 
 std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand,

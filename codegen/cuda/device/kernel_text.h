@@ -47,8 +47,11 @@ std::string cuda_are_rows_aligned(const Kernel& kernel, int packet,
 /// The float nearest to the value, exact.
 std::string cuda_float_literal(double value);
 
-/// Of results: as f32 has it, or less, since they are rounded to 16 bits.
+/// Of functions in kernels: that of f32, or the prelude's shorter ones, for results that are rounded
+/// to 16 bits.
 enum class Precision : uint8_t { Whole, Short };
+/// What arrays of a type need.
+Precision precision_of(DType storage);
 
 /// A scalar op applied to operands; `operand` spells the i-th.
 std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand,

@@ -136,7 +136,7 @@ static __device__ __forceinline__ float rnnc_mod(float a, float b) {
   return (rest < 0.0f) == (b < 0.0f) || rest != rest ? rest : rest + b;
 }
 
-// ---- The same, shorter, where the results are rounded to 16 bits. Others: rnnc_near_divide, …sqrt.
+// ---- Shorter functions, for results that are rounded to 16 bits (kernel_text.cpp). ----
 
 // exp(a) errs by as many ulp as |a| has ones.
 static __device__ __forceinline__ float rnnc_short_exp(float a) {

@@ -29,18 +29,16 @@ int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : values <= 3 * kFewValues ? 2 : 1;
 }
 
-/// Short of 16 bits, unless it divides in a single round: quotients of all steps side by side take registers
-/// that are not there. One H100, minLSTM at 8x4096x1536 in bf16: 4.5 ps an element, with 120 bytes of
-/// registers in memory, where long functions took 3.4.
+/// Of 16 bits short ones, but for a scan of one round that divides: quotients of all steps side by
+/// side take registers that are not there. (One H100, minLSTM at 8x4096x1536 in bf16: 4.5 ps an
+/// element, with 120 bytes of registers in memory, where whole functions took 3.4.)
 Precision precision_of(const Plan& plan, const ScanLaunch& launch) {
-  const auto divides = [](const Instruction& instruction) {
-    return instruction.kind == Instruction::Kind::Scalar && instruction.op == Op::Div;
-  };
-  const bool is_narrow = size_of(plan.dtype) < size_of(DType::f32);
-  const bool is_short =
-      is_narrow &&
-      (launch.rounds.size() > 1 || std::ranges::none_of(plan.kernels[launch.kernel].body, divides));
-  return is_short ? Precision::Short : Precision::Whole;
+  const bool divides =
+      std::ranges::any_of(plan.kernels[launch.kernel].body, [](const Instruction& instruction) {
+        return instruction.kind == Instruction::Kind::Scalar && instruction.op == Op::Div;
+      });
+  if (divides && launch.rounds.size() < 2) return Precision::Whole;
+  return precision_of(plan.dtype);
 }
 
 ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {

@@ -412,11 +412,8 @@ void RecurrenceEmitter::statement(size_t p, uint32_t id) {
     const auto operand = [&](size_t i) {
       return value(phase, instruction.operands.at(i), "my_value");
     };
-    // Steps wait for this, the shorter the better.
-    const bool is_narrow = size_of(plan_.dtype) < size_of(DType::f32);
-    const Precision precision = is_narrow ? Precision::Short : Precision::Whole;
     line("          value{}[my_value] = {};", id,
-         cuda_scalar_text(instruction.op, operand, precision));
+         cuda_scalar_text(instruction.op, operand, precision_of(plan_.dtype)));
   }
 }
 
