@@ -156,7 +156,8 @@ struct Context {
   cudnnHandle_t handle = nullptr;
   cudnnForwardMode_t mode = CUDNN_FWD_MODE_INFERENCE;
   bool backward = false;
-  double seconds = 0.5;  // of each measurement
+  bool given_states = false;  // and gradients by them
+  double seconds = 0.5;       // of each measurement
 
   Context() {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -234,6 +235,7 @@ class Network {
         dx_(context.backward ? elements_ * dtype_.size : 0),
         lengths_(shape.batch * sizeof(int32_t)) {
     x_.fill(elements_, 1, dtype_.storage);
+    if (context.given_states) give_states();
     if (context.backward) dy_.fill(elements_, 1, dtype_.storage);
     const std::vector<int32_t> lengths(shape.batch, shape.steps);
     check(cudaMemcpy(lengths_.get(), lengths.data(), lengths.size() * sizeof(int32_t),
@@ -278,6 +280,17 @@ class Network {
   }
 
  private:
+  /// h and c, and what their gradients are written to.
+  void give_states() {
+    const size_t elements = size_t(shape_.layers) * shape_.batch * shape_.hidden;
+    for (std::optional<Memory>* state : {&h_, &c_, &dh_, &dc_}) {
+      state->emplace(elements * dtype_.size).fill(elements, 1, dtype_.storage);
+    }
+  }
+  static void* address(const std::optional<Memory>& memory) {
+    return memory ? memory->get() : nullptr;
+  }
+
   cudnnStatus_t describe(cudnnRNNAlgo_t algorithm, const Math& math) {
     const cudnnRNNMode_t cell = shape_.cell == "LSTM" ? CUDNN_LSTM : CUDNN_GRU;
     const cudnnStatus_t status = cudnnSetRNNDescriptor_v8(
@@ -315,23 +328,24 @@ class Network {
     const auto forward = [&] {
       status = cudnnRNNForward(context_.handle, rnn_, context_.mode,
                                static_cast<const int32_t*>(lengths_.get()), data_, x_.get(), data_,
-                               y_.get(), state_, nullptr, nullptr, state_, nullptr, nullptr,
+                               y_.get(), state_, address(h_), nullptr, state_, address(c_), nullptr,
                                weight_bytes, weights.get(), workspace_bytes, workspace.get(),
                                reserve_bytes, reserve_bytes > 0 ? reserve.get() : nullptr);
       return status == CUDNN_STATUS_SUCCESS;
     };
     const auto* lengths = static_cast<const int32_t*>(lengths_.get());
     const auto data = [&] {
-      status = cudnnRNNBackwardData_v8(
-          context_.handle, rnn_, lengths, data_, y_.get(), dy_.get(), data_, dx_.get(), state_,
-          nullptr, nullptr, nullptr, state_, nullptr, nullptr, nullptr, weight_bytes, weights.get(),
-          workspace_bytes, workspace.get(), reserve_bytes, reserve.get());
+      status =
+          cudnnRNNBackwardData_v8(context_.handle, rnn_, lengths, data_, y_.get(), dy_.get(), data_,
+                                  dx_.get(), state_, address(h_), nullptr, address(dh_), state_,
+                                  address(c_), nullptr, address(dc_), weight_bytes, weights.get(),
+                                  workspace_bytes, workspace.get(), reserve_bytes, reserve.get());
       return status == CUDNN_STATUS_SUCCESS;
     };
     const auto weight_gradients = [&] {
       cudaMemsetAsync(gradients.get(), 0, weight_bytes, context_.stream);  // they are added
       status = cudnnRNNBackwardWeights_v8(context_.handle, rnn_, CUDNN_WGRAD_MODE_ADD, lengths,
-                                          data_, x_.get(), state_, nullptr, data_, y_.get(),
+                                          data_, x_.get(), state_, address(h_), data_, y_.get(),
                                           weight_bytes, gradients.get(), workspace_bytes,
                                           workspace.get(), reserve_bytes, reserve.get());
       return status == CUDNN_STATUS_SUCCESS;
@@ -386,6 +400,7 @@ class Network {
   DType dtype_;
   size_t elements_;
   Memory x_, y_, dy_, dx_, lengths_;
+  std::optional<Memory> h_, c_, dh_, dc_;
   cudnnRNNDataDescriptor_t data_ = nullptr;
   cudnnTensorDescriptor_t state_ = nullptr;
   cudnnDropoutDescriptor_t dropout_ = nullptr;
@@ -443,7 +458,7 @@ std::string to_json(const Context& context, const Shape& shape,
 
 int usage() {
   std::fprintf(stderr,
-               "usage: cudnn_rnn [--training | --backward] [--seconds S] "
+               "usage: cudnn_rnn [--training | --backward] [--given-states] [--seconds S] "
                "CELL:LAYERS:HIDDEN:BATCH:STEPS:DTYPE …\n"
                "  CELL: LSTM or GRU; DTYPE: f32, tf32, f16 or bf16\n");
   return 2;
@@ -454,6 +469,7 @@ int usage() {
 int main(int argc, char** argv) {
   bool training = false;
   bool backward = false;
+  bool given_states = false;
   double seconds = 0.5;
   std::vector<Shape> shapes;
   for (int i = 1; i < argc; ++i) {
@@ -462,6 +478,8 @@ int main(int argc, char** argv) {
       training = true;
     } else if (word == "--backward") {
       training = backward = true;
+    } else if (word == "--given-states") {
+      given_states = true;
     } else if (word == "--seconds" && i + 1 < argc) {
       seconds = std::atof(argv[++i]);
     } else if (const std::optional<Shape> shape = parse_shape(word)) {
@@ -474,6 +492,7 @@ int main(int argc, char** argv) {
   Context context;
   context.mode = training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
   context.backward = backward;
+  context.given_states = given_states;
   context.seconds = seconds;
   for (const Shape& shape : shapes) {
     std::vector<Variant> variants = Network(context, shape).measure();

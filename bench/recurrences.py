@@ -18,7 +18,8 @@ the forward half, the recurrence of the backward half, products, and what is lef
 of its best algorithm launched plainly: forward, gradients of data, gradients of weights.
 
 With --tune rnnc measures the best few ways of each shape and takes the fastest (`rnnc bench
---tune`), as cuDNN's best algorithm is of those it has.
+--tune`), as cuDNN's best algorithm is of those it has. With --given-states calls of both come with
+initial states, and have gradients by them.
 """
 
 import argparse
@@ -81,8 +82,10 @@ def ask_rnnc(arguments, command, case, options):
                     arguments.timeout)
 
 
-def tuning(arguments):
-    return {"tune": True} if arguments.tune else {}
+def of_calls(arguments):
+    """Options of what measures calls."""
+    given = {"tune": arguments.tune, "given-states": arguments.given_states}
+    return {name: True for name, flag in given.items() if flag}
 
 
 def bench(arguments, case, options):
@@ -109,7 +112,7 @@ def profile(arguments, case):
     """Microseconds per step of the parts of training: launches are timed apart, so that what runs
     beside another launch counts twice."""
     halves = ask_rnnc(arguments, "profile", case,
-                      {"json": "-", "seconds": arguments.seconds} | tuning(arguments))
+                      {"json": "-", "seconds": arguments.seconds} | of_calls(arguments))
     result = {"forward_us": halves["forward"]["measured"]["seconds"] * 1e6 / case.steps,
               "recurrence_us": 0, "products_us": 0, "rest_us": 0}
     for stage in halves["backward"]["stages"]:
@@ -151,7 +154,7 @@ def time_rnnc(arguments, row):
     if "failure" in row:
         return
     try:
-        result = bench(arguments, row["case"], {"seconds": arguments.seconds} | tuning(arguments))
+        result = bench(arguments, row["case"], {"seconds": arguments.seconds} | of_calls(arguments))
         plain = result["microseconds_per_step"]
         replayed = result.get("replayed_microseconds_per_step", plain)
         row |= {"us": min(plain, replayed), "plain_us": plain, "replayed_us": replayed,
@@ -164,8 +167,9 @@ def time_rnnc(arguments, row):
 
 def run_cudnn(arguments, words):
     """What it prints for the shapes up to one that stops it, and why that one did."""
-    direction = ["--backward"] if arguments.backward else []
-    command = [arguments.cudnn, *direction, "--seconds", str(arguments.seconds), *words]
+    options = ["--backward"] if arguments.backward else []
+    options += ["--given-states"] if arguments.given_states else []
+    command = [arguments.cudnn, *options, "--seconds", str(arguments.seconds), *words]
     limit = arguments.timeout * len(words)
     try:
         result = subprocess.run(command, capture_output=True, timeout=limit)
@@ -355,7 +359,8 @@ def write(arguments, rows, result):
         cudnn = row.get("cudnn", {}).get("cudnn")
         versions |= {"cudnn": cudnn} if cudnn else {}
     header = versions | {"passes": arguments.passes, "seconds": arguments.seconds,
-                         "backward": arguments.backward, "tune": arguments.tune}
+                         "backward": arguments.backward, "tune": arguments.tune,
+                         "given_states": arguments.given_states}
     write_result(arguments.json, header | result | {"rows": described})
     lines = ["\t".join(COLUMNS)]
     lines += ["\t".join(cell_of(row, column) for column in COLUMNS) for row in rows]
@@ -401,6 +406,7 @@ def parse_arguments():
     add("--backward", action="store_true",
         help="training: forward, and backward with every gradient")
     add("--tune", action="store_true", help="the fastest of rnnc's best few ways, measured")
+    add("--given-states", action="store_true", help="calls come with initial states; not of peers")
     add("--torch", action="store_true", help="torch.nn too, forward only")
     add("--peers", action="store_true", help="FlashRNN and JAX too, where they are installed")
     add("--only", nargs="+", choices=list(parts()), default=list(parts()), metavar="PART",

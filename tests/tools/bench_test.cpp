@@ -74,6 +74,10 @@ TEST_F(Bench, MeasuresTraining) {
   const Json pieces = Json::parse(TemporaryDirectory::read(directory_ / "c.json"));
   EXPECT_EQ(pieces.at("checkpoint"), 2);
   EXPECT_GT(pieces.at("reserve_bytes").get<int64_t>(), 0);
+  good(net({"bench"}, {"--backward", "--given-states", "--json", "d.json"}));
+  const Json given = Json::parse(TemporaryDirectory::read(directory_ / "d.json"));
+  EXPECT_EQ(given.at("given_states"), true);
+  EXPECT_EQ(json.at("given_states"), false);
   EXPECT_NE(bad(2, net({"bench"}, {"--backward", "--compile"})).find("excludes"),
             std::string::npos);
 }

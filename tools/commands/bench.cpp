@@ -38,6 +38,7 @@ nlohmann::json header(const Options& options, const Graph& graph) {
           {"steps", options.shape.steps},
           {"lengths", options.shape.features.lengths},
           {"resets", options.shape.features.resets},
+          {"given_states", bench.given_states},
           {"passes", options.passes.to_string()},
           {"strategy", to_string(options.strategy)},
           {"graphs", !options.no_graphs}};
@@ -227,6 +228,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->get_option("FILE")->required(false);
   add_bench_shape(*command, options->shape);
   add_sequence_features(*command, options->shape.features);
+  add_given_states(*command, options->bench);
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);

@@ -20,6 +20,7 @@ struct BenchOptions {
   int spare_multiprocessors = 0;
   bool f32_params = false;
   bool tune = false;
+  bool given_states = false;  // calls come with initial states, and have gradients by them
   int threads = 0;
   int runs = 0;        // 0: as many as fit into `seconds`
   double seconds = 1;  // of each measurement
@@ -42,6 +43,7 @@ struct BenchShape {
 void add_bench_shape(CLI::App& command, BenchShape& shape);
 /// --lengths and --resets.
 void add_sequence_features(CLI::App& command, SequenceFeatures& features);
+void add_given_states(CLI::App& command, BenchOptions& options);
 
 /// A program and the plan that it runs for a shape.
 struct BenchProgram {

@@ -13,8 +13,9 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-/// Weights and, in [-1, 1], inputs; lengths and resets.
-Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape) {
+/// Weights and, in [-1, 1], inputs and states; lengths and resets.
+Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape,
+                            const BenchOptions& options) {
   RunArgs args;
   Result<std::vector<NamedArray>> params = random_weights(signature.params, kSeed);
   if (!params) return tl::unexpected(params.error());
@@ -22,6 +23,12 @@ Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape)
   for (ArrayInfo input : signature.inputs) {
     input.shape.insert(input.shape.begin(), {shape.steps, shape.batch});
     args.inputs.push_back({input.name, random_array(input, 1, kSeed)});
+  }
+  if (options.given_states) {
+    for (ArrayInfo state : signature.states) {
+      state.shape.insert(state.shape.begin(), shape.batch);
+      args.initial_states.push_back({state.name, random_array(state, 1, kSeed)});
+    }
   }
   if (shape.features.lengths) args.lengths = random_lengths(shape.batch, shape.steps, kSeed);
   if (shape.features.resets) args.reset = random_resets(shape.batch, shape.steps, kSeed);
@@ -129,6 +136,11 @@ void add_sequence_features(CLI::App& command, SequenceFeatures& features) {
   command.add_flag("--resets", features.resets, "Calls come with a mask of resets");
 }
 
+void add_given_states(CLI::App& command, BenchOptions& options) {
+  command.add_flag("--given-states", options.given_states,
+                   "Calls come with initial states, and with --backward have gradients by them");
+}
+
 Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& options,
                                    const BenchShape& shape) {
   Result<Program> program = Program::compile(graph, options);
@@ -161,7 +173,7 @@ Prediction predict(const BenchProgram& bench, int64_t steps) {
 
 Result<Measurement> measure(Program& program, Runner& runner, const BenchShape& shape,
                             const BenchOptions& options, bool replays) {
-  const Result<RunArgs> args = random_args(program.signature(), shape);
+  const Result<RunArgs> args = random_args(program.signature(), shape, options);
   if (!args) return tl::unexpected(args.error());
   Result<RunResult> result = runner.run(*args);
   if (!result) return tl::unexpected(result.error());
@@ -180,7 +192,7 @@ Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
                                              const BenchShape& shape, const BenchOptions& options,
                                              const TrainingChoice& choice) {
   const Signature& signature = program.signature();
-  const Result<RunArgs> args = random_args(signature, shape);
+  const Result<RunArgs> args = random_args(signature, shape, options);
   if (!args) return tl::unexpected(args.error());
   LossGradients loss;
   for (ArrayInfo output : signature.outputs) {

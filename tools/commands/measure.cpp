@@ -17,13 +17,14 @@ constexpr int kTimedCalls = 9;
 
 }  // namespace
 
-TrainingOptions training_options(const Signature& signature, ResidualChoice residuals) {
+TrainingOptions training_options(const Signature& signature, ResidualChoice residuals,
+                                 bool given_states) {
   TrainingOptions training;
   training.params.assign(signature.params.size(), true);
   for (const ArrayInfo& input : signature.inputs) {
     training.inputs.push_back(input.dtype != DType::i32);
   }
-  training.given_states.assign(signature.states.size(), false);
+  training.given_states.assign(signature.states.size(), given_states);
   training.initial_states = training.given_states;
   training.residuals = residuals;
   training.outputs = true;
@@ -65,7 +66,8 @@ Result<MeasuredRun<TrainingExplanation>> measure_training_calls(Program& program
   progress.stop();
   const auto& [batch, steps, features] = shape;
   Result<TrainingExplanation> explanation = explain::explain_prepared_training(
-      program, {batch, steps, features, training_options(program.signature(), residuals)});
+      program, {batch, steps, features,
+                training_options(program.signature(), residuals, bench.given_states)});
   if (!explanation) return tl::unexpected(explanation.error());
   const double forward = measured->forward.seconds_per_step * static_cast<double>(steps);
   const double both = measured->both.seconds_per_step * static_cast<double>(steps);

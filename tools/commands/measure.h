@@ -13,8 +13,10 @@ struct MeasuredRun {
   RecordedRun run;
 };
 
-/// Of all gradients that `--backward` asks for: of params, and of inputs but whole numbers.
-TrainingOptions training_options(const Signature& signature, ResidualChoice residuals);
+/// Of all gradients that `--backward` asks for: of params, of inputs but whole numbers, and of
+/// initial states if they are given.
+TrainingOptions training_options(const Signature& signature, ResidualChoice residuals,
+                                 bool given_states = false);
 
 /// On random arrays; `bench` says how many calls.
 Result<MeasuredRun<explain::Explanation>> measure_calls(Program& program, const BenchShape& shape,

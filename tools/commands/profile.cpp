@@ -107,6 +107,7 @@ void add_profile(CLI::App& app, int& exit_code) {
   add_source(*command, options->source);
   add_bench_shape(*command, options->shape);
   add_sequence_features(*command, options->shape.features);
+  add_given_states(*command, options->bench);
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
