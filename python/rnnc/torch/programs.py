@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections import namedtuple
-from operator import is_
+from operator import itemgetter
 from typing import NamedTuple, Optional
 
 import torch
@@ -34,6 +34,7 @@ UNKNOWN = -1, None, None  # number of tensors, check, call
 FORMS = 8  # of calls: 1, states are given, + 2, lengths, + 4, resets
 Guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 version_of = torch.Tensor._version.__get__
+raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # of PyTorch with CUDA
 # Bytes, at most. What PyTorch frees on a CPU goes back to the system: with none kept, training an LSTM of
 # 512 units, 30 steps, 64 sequences, has 10,000 page faults, 27 of 430 ms (one thread of a Zen 3).
 KEPT_WORKSPACE = {"cpu": 64 << 20, "cuda": 1 << 20}
@@ -78,6 +79,7 @@ class Source:
             arrays = [Array(name, tuple(shape), *more) for name, shape, *more in fields[kind]]
             setattr(self, kind, arrays)
         self.param_names = [info.name for info in self.params]
+        self.params_of = getter(self.param_names)
         # Names that Python has no fields for (`h@2`) go by their positions.
         self.types = {
             kind: namedtuple(kind.capitalize(), [a.name for a in getattr(self, kind)], rename=True)
@@ -160,6 +162,11 @@ class Source:
         count = self.output_count
         states = self.make_states(tensors[count:])
         return tensors[0] if count == 1 else self.make_outputs(tensors[:count]), states
+
+
+def getter(names):
+    """A function that gives a dict's values of these names, in their order."""
+    return itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
 
 
 class Array(NamedTuple):
@@ -250,7 +257,7 @@ class CurrentStream:
     def enter(self):
         """The current one, and whether it is another than that of the last call. What a CUDA graph
         captures (`is_captured`) is no call yet."""
-        stream = torch._C._cuda_getCurrentRawStream(self.index)
+        stream = raw_stream(self.index)
         self.is_captured = stream != 0 and torch.cuda.is_current_stream_capturing()
         if stream == self.last or self.is_captured:
             return stream, False
@@ -446,7 +453,11 @@ class Compiled:
 
     def enter(self, prepared):
         """The stream of a call."""
-        stream, is_other = self.stream.enter()
+        current = self.stream
+        if current.last == 0 == raw_stream(current.index):  # the default one, which no graph captures
+            self.is_captured = False
+            return 0
+        stream, is_other = current.enter()
         self.is_captured = self.stream.is_captured
         if is_other:
             self.workspace, self.workspaces = None, self.workspaces + 1
@@ -463,10 +474,18 @@ class Compiled:
         now = addresses, list(map(version_of, params))
         if self.packed is not None:
             before, then = self.packed
-            if then == now and all(map(is_, params, before)):
+            if then == now and are_same(params, before):
                 return True
         # Others than leaves come and go, and hold a graph.
         self.packed = (params, now) if all([p.is_leaf for p in params]) else None
+        return False
+
+
+def are_same(tensors, others):
+    """Whether lists have the same tensors, or else others of the same values."""
+    try:
+        return tensors == others  # which asks a tensor only of another object
+    except RuntimeError:  # as it does, of several elements
         return False
 
 
