@@ -167,7 +167,8 @@ class SequenceLaunch {
     int64_t target_stride = launch.target.stride;
     void* parameters[] = {&source, &target, &weight,        &most,         &rows,
                           &length, &part,   &source_stride, &target_stride};
-    const int64_t down = std::min(ceil_div(rows, kCudaSplitRows), kMostBlocks);
+    constexpr int64_t kRowsOfBlock = int64_t{kCudaSplitRows} * kCudaSplitRowsOfThread;
+    const int64_t down = std::min(ceil_div(rows, kRowsOfBlock), kMostBlocks);
     const LaunchShape shape{
         dim3(static_cast<unsigned>(ceil_div(part, kElements)), static_cast<unsigned>(down)),
         dim3(kCudaSplitThreads, kCudaSplitRows)};

@@ -94,7 +94,8 @@ inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
-inline constexpr int kCudaSplitTile = 32;  // rows and columns of a block that turns them
+inline constexpr int kCudaSplitRowsOfThread = 4;  // where they are not turned
+inline constexpr int kCudaSplitTile = 32;         // rows and columns of a block that turns them
 /// The one that a launch needs; "" for launches of other kinds. A unit has those that its plan needs
 /// and no others.
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);

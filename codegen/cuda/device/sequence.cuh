@@ -330,40 +330,50 @@ static __device__ __forceinline__ rnnc_split_parts rnnc_split_element(float valu
 #endif
 #if has_rnnc_split
 // Rows of three parts, of a weight or a left operand. `target` is aligned to 16 bytes, and so are
-// its rows and parts; `source` may be. Blocks of 32 x 8 threads, of 4 elements each; blockIdx.x
-// goes along a row.
+// its rows and parts; `source` may be. Blocks of 32 x 8 threads, of 4 elements each of some rows at
+// once, so that enough of memory is under way; blockIdx.x goes along a row.
 extern "C" __global__ void rnnc_split(const float* source, float* target, int weight, float most,
                                       rnnc_word rows, rnnc_word length, rnnc_word part,
                                       rnnc_word source_stride, rnnc_word target_stride) {
   rnnc_begin();
   typedef rnnc_packet<float, 4, true> packet;
+  constexpr int at_once = 4;
   const rnnc_word column = (static_cast<rnnc_word>(blockIdx.x) * 32 + threadIdx.x) * 4;
   if (column >= part) return;
   const bool aligned = reinterpret_cast<rnnc_word>(source) % 16 == 0 && source_stride % 4 == 0;
-  rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * 8 + threadIdx.y;
-  for (; row < rows; row += static_cast<rnnc_word>(gridDim.y) * 8) {
-    const float* from = source + row * source_stride + column;
-    packet values = {};
-    if (aligned && column + 4 <= length) {
-      values = packet::load(from);
-    } else {
+  const bool whole = aligned && column + 4 <= length;
+  rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * (8 * at_once) + threadIdx.y;
+  for (; row < rows; row += static_cast<rnnc_word>(gridDim.y) * (8 * at_once)) {
+    packet values[at_once] = {};
+#pragma unroll
+    for (int r = 0; r < at_once; ++r) {
+      if (row + 8 * r >= rows) break;
+      const float* from = source + (row + 8 * r) * source_stride + column;
+      if (whole) {
+        values[r] = packet::load(from);
+        continue;
+      }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (column + i < length) values.set(i, from[i]);
+        if (column + i < length) values[r].set(i, from[i]);
       }
     }
-    packet first, second, third;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const rnnc_split_parts parts = rnnc_split_element(values.get(i), most);
-      first.set(i, weight ? parts.small : parts.large);
-      second.set(i, weight ? parts.large : parts.small);
-      third.set(i, parts.all);
+    for (int r = 0; r < at_once; ++r) {
+      if (row + 8 * r >= rows) break;
+      packet first, second, third;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const rnnc_split_parts parts = rnnc_split_element(values[r].get(i), most);
+        first.set(i, weight ? parts.small : parts.large);
+        second.set(i, weight ? parts.large : parts.small);
+        third.set(i, parts.all);
+      }
+      float* to = target + (row + 8 * r) * target_stride + column;
+      first.store(to);
+      second.store(to + part);
+      third.store(to + 2 * part);
     }
-    float* to = target + row * target_stride + column;
-    first.store(to);
-    second.store(to + part);
-    third.store(to + 2 * part);
   }
 }
 #endif
@@ -372,32 +382,56 @@ extern "C" __global__ void rnnc_split(const float* source, float* target, int we
 // Rows as columns, `apart` elements from one another, with the one part or the three of each
 // element behind one another. Blocks of 32 x 8 threads; blockIdx.x goes along a row, in tiles of 32
 // x 32.
+template <int parts>
+static __device__ __forceinline__ void rnnc_turn(const float* source, float* target, int weight,
+                                                 float most, rnnc_word rows, rnnc_word length,
+                                                 rnnc_word part, rnnc_word source_stride,
+                                                 rnnc_word apart) {
+  // Threads read a column's elements with their parts in turn: each from another bank.
+  constexpr int pitch = 33, part_pitch = 32 * pitch + 11;
+  __shared__ float tile[parts * part_pitch];
+  const rnnc_word column = static_cast<rnnc_word>(blockIdx.x) * 32;
+  rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * 32;
+  for (; row < rows; row += static_cast<rnnc_word>(gridDim.y) * 32) {
+    float values[4];
+    const rnnc_word at = column + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const unsigned i = threadIdx.y + 8 * k;
+      const bool inside = row + i < rows && at < length;
+      values[k] = inside ? source[(row + i) * source_stride + at] : 0.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      float* const to = tile + (threadIdx.y + 8 * k) * pitch + threadIdx.x;
+      const rnnc_split_parts all = rnnc_split_element(values[k], most);
+      to[(parts - 1) * part_pitch] = all.all;
+      if (parts == 1) continue;
+      to[0] = weight ? all.small : all.large;
+      to[part_pitch] = weight ? all.large : all.small;
+    }
+    __syncthreads();
+    for (unsigned j = threadIdx.y; j < 32 && column + j < part; j += 8) {
+      float* to = target + (column + j) * apart + row * parts;
+#pragma unroll
+      for (int k = 0; k < parts; ++k) {
+        const unsigned i = threadIdx.x + 32 * k;
+        const unsigned from = i / parts;  // row
+        if (row + from < rows) to[i] = tile[i % parts * part_pitch + from * pitch + j];
+      }
+    }
+    __syncthreads();
+  }
+}
 extern "C" __global__ void rnnc_split_turned(const float* source, float* target, int weight,
                                              float most, rnnc_word rows, rnnc_word length,
                                              rnnc_word part, int parts, rnnc_word source_stride,
                                              rnnc_word apart) {
   rnnc_begin();
-  __shared__ float tile[32][33];
-  const rnnc_word column = static_cast<rnnc_word>(blockIdx.x) * 32;
-  rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * 32;
-  for (; row < rows; row += static_cast<rnnc_word>(gridDim.y) * 32) {
-    for (unsigned i = threadIdx.y; i < 32; i += 8) {
-      const rnnc_word at = column + threadIdx.x;
-      const bool inside = row + i < rows && at < length;
-      tile[i][threadIdx.x] = inside ? source[(row + i) * source_stride + at] : 0.0f;
-    }
-    __syncthreads();
-    for (unsigned j = threadIdx.y; j < 32 && column + j < part; j += 8) {
-      float* to = target + (column + j) * apart + row * parts;
-      for (unsigned i = threadIdx.x; i < 32u * parts; i += 32) {
-        const unsigned from = i / parts;  // row
-        if (row + from >= rows) break;
-        const rnnc_split_parts all = rnnc_split_element(tile[from][j], most);
-        const unsigned which = parts == 1 ? 2 : i % 3;
-        to[i] = which == 2 ? all.all : (which == 0) == (weight != 0) ? all.small : all.large;
-      }
-    }
-    __syncthreads();
+  if (parts == 1) {
+    rnnc_turn<1>(source, target, weight, most, rows, length, part, source_stride, apart);
+  } else {
+    rnnc_turn<3>(source, target, weight, most, rows, length, part, source_stride, apart);
   }
 }
 #endif

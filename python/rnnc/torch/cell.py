@@ -83,10 +83,10 @@ class Cell(nn.Module):
 
     def params(self):
         """In the order of the text. Wrappers may have put others in their place."""
+        names = self.source.param_names
         try:
-            return self.source.params_of(self._parameters)
+            return list(map(self._parameters.__getitem__, names))
         except KeyError:
-            names = self.source.param_names
             return [functools.reduce(getattr, name.split("."), self) for name in names]
 
     @torch.no_grad()

@@ -8,7 +8,6 @@ import os
 import threading
 import weakref
 from collections import namedtuple
-from operator import itemgetter
 from typing import NamedTuple, Optional
 
 import torch
@@ -79,7 +78,6 @@ class Source:
             arrays = [Array(name, tuple(shape), *more) for name, shape, *more in fields[kind]]
             setattr(self, kind, arrays)
         self.param_names = [info.name for info in self.params]
-        self.params_of = getter(self.param_names)
         # Names that Python has no fields for (`h@2`) go by their positions.
         self.types = {
             kind: namedtuple(kind.capitalize(), [a.name for a in getattr(self, kind)], rename=True)
@@ -162,11 +160,6 @@ class Source:
         count = self.output_count
         states = self.make_states(tensors[count:])
         return tensors[0] if count == 1 else self.make_outputs(tensors[:count]), states
-
-
-def getter(names):
-    """A function that gives a dict's values of these names, in their order."""
-    return itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
 
 
 class Array(NamedTuple):
