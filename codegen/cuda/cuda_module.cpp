@@ -65,7 +65,7 @@ void add_elementwise_kernels(const Plan& plan, const CudaStateKernel& states, Cu
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     if (!traits[i] || states.has_alone(i)) continue;
     indices[i] =
-        module.add({cuda_kernel_name(i), cuda_kernel_shape(plan.kernels[i], traits[i]->items)});
+        module.add({cuda_kernel_name(i), cuda_kernel_shape(plan.kernels[i], traits[i]->of_thread())});
     module.source += '\n';
     module.source += emit_cuda_kernel(plan.kernels[i], i, *traits[i]);
   }

@@ -4,14 +4,17 @@
 //    b. of a Sequence stage, by a copy of the chunk in front of the product, if that costs less
 //       than it saves. Products of one stage share it.
 // 2. Results get wider rows, too. Where nothing but such products writes them, n grows with them.
+//    Those in the caller's sequences are made in wider rows of their own and copied, if they are
+//    products on tensor cores, which cost more than that.
 // 3. Weights are copied once, row by row, zeros first. Where weights are stacked for such a product
-//    alone, they are stacked that way.
+//    alone, they are stacked that way. Those that are split have more rows.
 // 4. All accesses of a buffer get its new stride.
 #include "passes/plan/padding.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include "ir/base/arithmetic.h"
@@ -221,7 +224,10 @@ class Padding {
     }
     for (auto& [id, products] : writers) {
       const Buffer& buffer = plan_.buffers[id];
-      if (buffer.role != Role::Temporary) continue;
+      if (buffer.role != Role::Temporary) {
+        if (writes_apart(products)) write_apart(products);
+        continue;
+      }
       const int64_t result_unit = unit_of(buffer.dtype);
       int64_t unit = result_unit;
       for (const Product* product : products) {
@@ -236,15 +242,65 @@ class Padding {
   }
 
   /// Whether products write the whole rows of a buffer and are all that does, and no pad is needed
-  /// that is zero. Their weights change anyway.
+  /// that is zero. Their weights change anyway, or can have more rows.
   bool may_grow(BufferId id, const std::vector<Product*>& products) const {
     if (rows_.is_wider(id)) return false;
     const int64_t width = plan_.buffers[id].width;
     const bool all = std::ranges::all_of(products, [&](const Product* product) {
       const Operands old = operands_of(*product);
-      return old.out.column == 0 && old.n == width && !is_aligned(old.weight, old.row(), unit_);
+      const bool changes = !is_aligned(old.weight, old.row(), unit_) || is_split(old);
+      return old.out.column == 0 && old.n == width && changes;
     });
     return all && std::ranges::count_if(uses_.of(id), &BufferUse::write) == std::ssize(products);
+  }
+
+  /// Whether these are all that touches rows of the caller's that are not aligned.
+  bool writes_apart(const std::vector<Product*>& products) const {
+    const Product& first = *products.front();
+    const Stage& stage = plan_.stages[first.stage];
+    const Access out = operands_of(first).out;
+    const Buffer& buffer = buffer_of(out);
+    const bool alike = std::ranges::all_of(products, [&](const Product* product) {
+      const Operands operands = operands_of(*product);
+      const auto& gemm =
+          std::get<GemmLaunch>(plan_.stages[product->stage].launches[product->launch]);
+      const bool on_tensor_cores = size_of(plan_.dtype) == 2 || plan_.tf32 || gemm.tf32;
+      return on_tensor_cores && product->stage == first.stage && operands.out == out &&
+             operands.n == first.n;
+    });
+    const int64_t launches =
+        std::ranges::count_if(uses_.of(out.buffer), [](const BufferUse& use) { return use.write; });
+    const int64_t reads = std::ssize(uses_.of(out.buffer)) - launches;
+    const int64_t sums = std::ranges::count_if(products, [&](const Product* product) {
+      return std::get<GemmLaunch>(stage.launches[product->launch]).accumulate;
+    });
+    return alike && stage.domain == Domain::Sequence && buffer.extent == Extent::Steps &&
+           launches == std::ssize(products) && reads == sums &&
+           !is_aligned(out, out.stride, unit_of(buffer.dtype)) &&
+           rows_.pays_copy(stage, stage.launches[first.launch], first.n);
+  }
+
+  void write_apart(const std::vector<Product*>& products) {
+    const size_t stage = products.front()->stage;
+    const Operands old = operands_of(*products.front());
+    const Buffer& buffer = buffer_of(old.out);
+    const int64_t width = round_up(old.n, std::max(unit_, unit_of(buffer.dtype)));
+    const Access apart = {.buffer = add({.name = "products of " + buffer.name,
+                                         .dtype = buffer.dtype,
+                                         .extent = Extent::Chunk,
+                                         .width = width}),
+                          .stride = width};
+    size_t last = 0;
+    for (Product* product : products) {
+      product->n = width;
+      change(*product, [&apart](auto& launch) {
+        if constexpr (requires { launch.out; }) launch.out = apart;
+      });
+      last = std::max(last, product->launch);
+    }
+    KernelBuilder builder(plan_, old.n);
+    builder.store(old.out, /*vector=*/true, builder.load(apart, /*vector=*/true));
+    rows_.insert_before({stage, last + 1}, builder.finish());
   }
 
   // ---- Step 3 ----
@@ -266,6 +322,10 @@ class Padding {
       const Access weight = operands_of(product).weight;
       const Matrix matrix = matrix_of(product);
       if (is_aligned(weight, matrix.length, unit_) && !matrix.zeros) continue;
+      if (is_split(operands_of(product))) {
+        add_rows(weight.buffer, matrix);
+        continue;
+      }
       users[{weight.buffer, weight.column, matrix}].push_back(&product);
     }
     std::map<BufferId, Matrix> stacks;
@@ -290,6 +350,28 @@ class Padding {
         });
       }
     }
+  }
+
+  /// Whether the weight's rows are split for this product alone: others can follow them.
+  bool is_split(const Operands& product) const {
+    const std::span<const BufferUse> uses = uses_.of(product.weight.buffer);
+    if (product.transposed || product.weight.column != 0 || uses.size() != 2) return false;
+    return std::ranges::any_of(uses, [&](const BufferUse& use) {
+      if (!use.write || !use.place) return false;
+      const Launch& launch = plan_.stages[use.place->stage].launches[use.place->launch];
+      const auto* split = std::get_if<SplitLaunch>(&launch);
+      return split != nullptr && split->once_rows == product.n && split->target.stride == product.k;
+    });
+  }
+
+  /// Of zeros.
+  void add_rows(BufferId id, const Matrix& matrix) {
+    plan_.buffers[id].width = matrix.new_rows * matrix.length;
+    KernelBuilder builder(plan_, matrix.length);
+    const Access rest = {
+        .buffer = id, .column = matrix.rows * matrix.length, .stride = matrix.length};
+    builder.store(rest, /*vector=*/true, builder.constant(0));
+    once_.emplace_back(builder.finish(matrix.new_rows - matrix.rows));
   }
 
   /// All rows of a buffer that is there for such products alone, and that copies of whole rows

@@ -123,7 +123,7 @@ struct CudaKernelShape {
   int items = 1;           // elements per thread
   bool row_block = false;  // one block per row; else threads have neighbours of all rows
 };
-/// `items`: without reductions; divides the length (kernel_traits.h).
+/// `items`: without reductions; KernelTraits::of_thread.
 CudaKernelShape cuda_kernel_shape(const Kernel& kernel, int items = 1);
 
 /// The largest number of rows of a launch whose rows have `length` elements.

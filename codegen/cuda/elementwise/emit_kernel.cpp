@@ -1,6 +1,7 @@
 // Without reductions: one thread per element runs the whole body, loads first; or one thread for a
 // packet of neighbours, which it loads at once. Where the caller's arrays are not aligned to their
-// packets, it loads them element by element.
+// packets, it loads them element by element. Where rows are, threads have some elements each whose
+// neighbours other threads of a warp have, and load all before they store any.
 #include "codegen/cuda/elementwise/emit_kernel.h"
 
 #include <algorithm>
@@ -254,6 +255,78 @@ class PacketEmitter : TextWriter {
   std::vector<uint32_t> checked_;  // arguments that may lie anywhere
 };
 
+class SpreadEmitter : TextWriter {
+ public:
+  SpreadEmitter(const Kernel& kernel, size_t index, int spread)
+      : kernel_(kernel),
+        shape_(cuda_kernel_shape(kernel, spread)),
+        name_(cuda_kernel_name(index)) {}
+
+  std::string emit_kernel() {
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    line("{}(const rnnc_rows rows{}) {{", name_, cuda_access_parameters(kernel_.arguments.size()));
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const std::string type = cuda_array_type(kernel_.arguments[i]);
+      line("  {}* const a{} = reinterpret_cast<{}*>(rnnc_address(rows.frame, p{}));", type, i, type,
+           i);
+    }
+    line("  const unsigned first = blockIdx.x * {}u + threadIdx.x;", shape_.threads * shape_.items);
+    line("  const bool due = rnnc_is_due(rows);");
+    line("  rnnc_begin();");
+    line("  if (!due) return;");
+    for_each_of(Kind::Load, [&](uint32_t id) { line("  float l{}[{}];", id, shape_.items); });
+    open_elements();
+    for_each_of(Kind::Load, [&](uint32_t id) {
+      line("    l{}[x] = rnnc_load({});", id, place(kernel_.body[id].argument));
+    });
+    line("  }}");
+    open_elements();
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) statement(id);
+    line("  }}");
+    line("}}");
+    return take_text();
+  }
+
+ private:
+  void for_each_of(Kind kind, const auto& visit) {
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      if (kernel_.body[id].kind == kind) visit(id);
+    }
+  }
+
+  void open_elements() {
+    line("#pragma unroll");
+    line("  for (unsigned x = 0; x < {}; ++x) {{", shape_.items);
+    line("    const unsigned i = first + x * {}u;", shape_.threads);
+    line("    const unsigned slice_row = i / {}u;", kernel_.length);
+    line("    const unsigned e = i % {}u;", kernel_.length);
+    line("    const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
+    line("    if (slice_row >= rows.per_slice || row >= rows.count) break;");
+  }
+
+  std::string place(uint32_t argument) const {
+    return fmt::format("rnnc_row(a{0}, p{0}, row){1}", argument,
+                       kernel_.arguments[argument].vector ? " + e" : "");
+  }
+
+  void statement(uint32_t id) {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.kind == Kind::Load) {
+      line("    const float v{0} = l{0}[x];", id);
+    } else if (instruction.kind == Kind::Scalar) {
+      line("    const float v{} = {};", id, cuda_scalar_text(kernel_, id));
+    } else if (instruction.kind == Kind::Store) {
+      const bool vector = kernel_.arguments[instruction.argument].vector;
+      line("    {}rnnc_store({}, {});", vector ? "" : "if (e == 0) ", place(instruction.argument),
+           cuda_value(kernel_, instruction.operands[0]));
+    }
+  }
+
+  const Kernel& kernel_;
+  const CudaKernelShape shape_;
+  const std::string name_;
+};
+
 }  // namespace
 
 std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits) {
@@ -262,6 +335,7 @@ std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTra
                                 : emit_rolled_row_kernel(kernel, index);
   }
   if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit_kernel();
+  if (traits.spread > 1) return SpreadEmitter(kernel, index, traits.spread).emit_kernel();
   return ElementEmitter(kernel, index).emit_kernel();
 }
 

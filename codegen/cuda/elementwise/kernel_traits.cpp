@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/device/kernel_text.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_memory.h"
 #include "ir/plan/plan_touches.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr int64_t kElementsForPackets = 1 << 17;
 constexpr int64_t kThreadsOfPackets = kElementsForPackets / 4;
 constexpr int64_t kMostWordsOfPackets = 64;  // of a thread, which hold registers
+constexpr int kMostSpread = 8;
 
 int64_t rows_of(const Plan& plan, const Stage& stage, const ElementwiseLaunch& launch) {
   switch (stage.domain) {
@@ -41,22 +43,35 @@ int most_packet(const Kernel& kernel) {
   return most;
 }
 
+/// Words that a thread with so many elements holds.
+int64_t words_of(const Kernel& kernel, int items) {
+  int64_t sum = 0;
+  for (const Kernel::Argument& argument : kernel.arguments) {
+    const auto bytes = static_cast<int64_t>(size_of(argument.dtype));
+    if (argument.vector) sum += std::max<int64_t>(1, items * bytes / 4);
+  }
+  return sum;
+}
+
 /// `elements`: of the launch that has fewest.
 int items_of(const Kernel& kernel, int packet, int64_t elements) {
   if (elements < kElementsForPackets) return 1;
-  const auto words = [&](int items) {
-    int64_t sum = 0;
-    for (const Kernel::Argument& argument : kernel.arguments) {
-      const auto bytes = static_cast<int64_t>(size_of(argument.dtype));
-      if (argument.vector) sum += std::max<int64_t>(1, items * bytes / 4);
-    }
-    return sum;
-  };
-  while (packet > 1 && (kernel.length % packet != 0 || words(packet) > kMostWordsOfPackets ||
-                        elements < packet * kThreadsOfPackets)) {
+  while (packet > 1 &&
+         (kernel.length % packet != 0 || words_of(kernel, packet) > kMostWordsOfPackets ||
+          elements < packet * kThreadsOfPackets)) {
     packet /= 2;
   }
   return packet;
+}
+
+int spread_of(const Kernel& kernel, int64_t elements) {
+  if (cuda_has_many_arrays(kernel)) return 1;
+  int spread = kMostSpread;
+  while (spread > 1 && (spread * std::ssize(kernel.arguments) > kMostWordsOfPackets ||
+                        elements < spread * kElementsForPackets)) {
+    spread /= 2;
+  }
+  return spread;
 }
 
 }  // namespace
@@ -129,6 +144,8 @@ std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
     const Kernel& kernel = plan.kernels[i];
     if (!traits[i] || has_reductions(kernel) || !kernel.loops.empty()) continue;
     traits[i]->items = items_of(kernel, traits[i]->packet, elements[i]);
+    const bool runs_alone = elements[i] < INT64_MAX;  // not for states only
+    if (traits[i]->items == 1 && runs_alone) traits[i]->spread = spread_of(kernel, elements[i]);
   }
   return traits;
 }

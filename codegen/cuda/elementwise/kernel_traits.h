@@ -15,6 +15,10 @@ struct KernelTraits {
   /// Elements of a thread, neighbours that it loads at once, where the kernel has no reductions: 1
   /// or the packet, as far as it divides the length.
   int items = 1;
+  /// Elements of a thread, a block's threads apart from one another, where `items` is 1. With one
+  /// of each, threads of rows that have no packets wait for memory most of the time.
+  int spread = 1;
+  int of_thread() const { return items * spread; }
   /// By argument: may be aligned to its elements only, as the caller's arrays are.
   std::vector<bool> unaligned;
   /// By argument: lies where no launch of a Step stage writes. So a launch in a graph of Step

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/graph/interpreter.h"
+#include "ir/graph/text.h"
 #include "passes/build_plan.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/wavefront.h"
@@ -11,6 +13,7 @@
 #include "tests/support/cells/elman_graph.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/cells/sequence_cases.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
 #include "tests/support/reference/sequence_oracle.h"
 
@@ -26,6 +29,7 @@ struct Setting {
   int64_t batch = 3;
   int64_t chunk = 4;
   PassSet passes = kByStep;
+  bool tf32 = false;
 };
 
 /// As `build_plan` makes it, but any product is worth it.
@@ -36,6 +40,7 @@ Plan padded_plan(const Graph& graph, const Setting& setting) {
                          .batch = setting.batch,
                          .max_steps = 11,
                          .chunk = setting.chunk,
+                         .tf32 = setting.tf32,
                          .passes = setting.passes.without(Pass::Pad).without(Pass::Wavefront),
                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
@@ -111,6 +116,32 @@ TEST(Padding, ChangesNoResultWhateverTheSizes) {
           compare(graph, args, {.dtype = dtype, .passes = passes});
         }
       }
+    }
+  }
+}
+
+/// The caller's rows of y are of `size` elements; products on tensor cores are made in others.
+TEST(Padding, ProductsInTheCallersRowsAreCopied) {
+  for (const int64_t inputs : {1, 7, 8, 33}) {
+    for (const int64_t size : {1, 3, 8, 33}) {
+      SCOPED_TRACE(fmt::format("{} x {}", inputs, size));
+      Graph graph = parse_graph(R"(graph Product(I, H) {
+  input x: [I]
+  param W: [H, I]
+  %0 = input x : [I]
+  %1 = param W : [H, I]
+  %2 = matmul %1, %0 : [H]
+  output y = %2
+}
+)")
+                        .value();
+      graph.bind({{"I", inputs}, {"H", size}});
+      const InterpreterArgs args = random_args(graph, 11, 3, 1);
+      const Setting setting = {.passes = PassSet::all(), .tf32 = true};
+      const Plan plan = padded_plan(graph, setting);
+      expect_aligned(plan);
+      const InterpreterResult actual = execute_plan(plan, args);
+      EXPECT_LE(worst_error(actual.outputs, interpret(graph, args).outputs), 2e-3);
     }
   }
 }
