@@ -64,8 +64,8 @@ void add_elementwise_kernels(const Plan& plan, const CudaStateKernel& states, Cu
   if (std::ranges::any_of(plan.kernels, cuda_finds_rows)) module.source += kCudaManyArrays;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     if (!traits[i] || states.has_alone(i)) continue;
-    indices[i] =
-        module.add({cuda_kernel_name(i), cuda_kernel_shape(plan.kernels[i], traits[i]->of_thread())});
+    indices[i] = module.add(
+        {cuda_kernel_name(i), cuda_kernel_shape(plan.kernels[i], traits[i]->of_thread())});
     module.source += '\n';
     module.source += emit_cuda_kernel(plan.kernels[i], i, *traits[i]);
   }

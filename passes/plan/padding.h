@@ -4,8 +4,6 @@
 ///     gemm b9 = b0 @ b1^T, n 4244, k 1061    →    k7(b0, b12)                          x into b12
 ///                                                 gemm b9 = b12 @ b13^T, n 4244, k 1064
 ///
-/// So do those of results on tensor cores, which are copied where the caller's rows do not.
-///
 /// In b12, a chunk of x, rows of 1061 elements have a pad of 3 zeros behind them. In b13, what a
 /// Once stage made of the weight b1, they have 3 zeros as well. Products go over these, and over
 /// pads of their results. Where something else lies behind the k elements of a left operand, k

@@ -109,8 +109,57 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
 )");
 }
 
-/// Elements of a thread of a kernel that adds up `terms` vectors, run for these rows.
-int items(int64_t batch, int64_t length, int terms, int64_t column = 0) {
+TEST(EmitCuda, ThreadsOfRowsWithoutPacketsHaveElementsThatLieApart) {
+  Plan plan = empty_plan(DType::bf16);
+  plan.batch = 8192;
+  KernelBuilder builder(plan, 65);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 65), true);
+  const uint32_t gate = builder.load(add_sequence(plan, Role::Input, 1, 1), false);
+  const uint32_t product = builder.scalar(Op::Mul, {x, gate});
+  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, 65), true, product);
+  builder.store(add_sequence(plan, Role::Output, 0, 1), false, gate);
+  EXPECT_EQ(kernel_text(plan, builder.finish()),
+            R"(extern "C" __global__ void __launch_bounds__(128)
+k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2, const rnnc_access p3) {
+  const rnnc_bf16* const a0 = reinterpret_cast<const rnnc_bf16*>(rnnc_address(rows.frame, p0));
+  const rnnc_bf16* const a1 = reinterpret_cast<const rnnc_bf16*>(rnnc_address(rows.frame, p1));
+  float* const a2 = reinterpret_cast<float*>(rnnc_address(rows.frame, p2));
+  rnnc_bf16* const a3 = reinterpret_cast<rnnc_bf16*>(rnnc_address(rows.frame, p3));
+  const unsigned first = blockIdx.x * 512u + threadIdx.x;
+  const bool due = rnnc_is_due(rows);
+  rnnc_begin();
+  if (!due) return;
+  float l0[4];
+  float l1[4];
+#pragma unroll
+  for (unsigned x = 0; x < 4; ++x) {
+    const unsigned i = first + x * 128u;
+    const unsigned slice_row = i / 65u;
+    const unsigned e = i % 65u;
+    const unsigned row = blockIdx.y * rows.per_slice + slice_row;
+    if (slice_row >= rows.per_slice || row >= rows.count) break;
+    l0[x] = rnnc_load(rnnc_row(a0, p0, row) + e);
+    l1[x] = rnnc_load(rnnc_row(a1, p1, row));
+  }
+#pragma unroll
+  for (unsigned x = 0; x < 4; ++x) {
+    const unsigned i = first + x * 128u;
+    const unsigned slice_row = i / 65u;
+    const unsigned e = i % 65u;
+    const unsigned row = blockIdx.y * rows.per_slice + slice_row;
+    if (slice_row >= rows.per_slice || row >= rows.count) break;
+    const float v0 = l0[x];
+    const float v1 = l1[x];
+    const float v2 = (v0 * v1);
+    rnnc_store(rnnc_row(a2, p2, row) + e, v2);
+    if (e == 0) rnnc_store(rnnc_row(a3, p3, row), v1);
+  }
+}
+)");
+}
+
+/// Of a kernel that adds up `terms` vectors, run for these rows.
+KernelTraits traits_of(int64_t batch, int64_t length, int terms, int64_t column = 0) {
   Plan plan = empty_plan(DType::f32);
   plan.batch = batch;
   KernelBuilder builder(plan, length);
@@ -127,7 +176,17 @@ int items(int64_t batch, int64_t length, int terms, int64_t column = 0) {
   stage.domain = Domain::Step;
   stage.launches.emplace_back(launch);
   plan.stages.push_back(std::move(stage));
-  return kernel_traits(plan)[launch.kernel]->items;
+  return *kernel_traits(plan)[launch.kernel];
+}
+
+int items(int64_t batch, int64_t length, int terms, int64_t column = 0) {
+  return traits_of(batch, length, terms, column).items;
+}
+
+int spread(int64_t batch, int64_t length, int terms) {
+  const KernelTraits traits = traits_of(batch, length, terms);
+  EXPECT_TRUE(traits.items == 1 || traits.spread == 1);
+  return traits.spread;
 }
 
 TEST(EmitCuda, PacketsAreForManyAlignedElements) {
@@ -138,6 +197,15 @@ TEST(EmitCuda, PacketsAreForManyAlignedElements) {
   EXPECT_EQ(items(2048, 64, 2, 2), 2);
   EXPECT_EQ(items(2048, 64, 15), 4);
   EXPECT_EQ(items(2048, 64, 16), 2);  // registers
+}
+
+TEST(EmitCuda, ElementsThatLieApartAreOfManyWithoutPackets) {
+  EXPECT_EQ(spread(1 << 14, 64, 2), 1);
+  EXPECT_EQ(spread(1 << 14, 65, 2), 8);
+  EXPECT_EQ(spread(1 << 13, 65, 2), 4);
+  EXPECT_EQ(spread(1 << 11, 65, 2), 1);
+  EXPECT_EQ(spread(1 << 14, 65, 7), 8);
+  EXPECT_EQ(spread(1 << 14, 65, 8), 4);  // registers
 }
 
 TEST(EmitCuda, ReductionKernelHasOneBlockPerRow) {
@@ -378,7 +446,7 @@ TEST(CudaGrid, CoversEveryElementOnce) {
   Kernel kernel;
   for (const int64_t length : {1, 7, 128, 300, 1 << 20, 1 << 30, INT32_MAX}) {
     kernel.length = length;
-    const int items = length % 4 == 0 ? 4 : 1;
+    const int items = length % 4 == 0 ? 4 : length > 128 ? 8 : 1;
     const CudaKernelShape shape = cuda_kernel_shape(kernel, items);
     for (const int64_t rows : {1, 3, 1000, 65535}) {
       if (rows > cuda_most_rows(length)) continue;

@@ -44,7 +44,7 @@ TEST_P(NvrtcArchs, CompilesPackets) {
   uint32_t slot = 0;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     plan.dtype = dtype;
-    for (const int64_t length : {1 << 17, (1 << 17) + 2}) {
+    for (const int64_t length : {1 << 17, (1 << 17) + 2, (1 << 20) + 1}) {
       KernelBuilder builder(plan, length);
       const uint32_t x = builder.load(add_sequence(plan, Role::Input, slot, length), true);
       const uint32_t y = builder.scalar(Op::Tanh, {x});
@@ -56,6 +56,7 @@ TEST_P(NvrtcArchs, CompilesPackets) {
   const std::string source = emit_cuda(plan).value();
   EXPECT_NE(source.find("rnnc_packet<rnnc_f16, 4, Aligned>"), std::string::npos);
   EXPECT_NE(source.find("rnnc_packet<rnnc_bf16, 2, Aligned>"), std::string::npos);
+  EXPECT_NE(source.find("float l0[8];"), std::string::npos);
   const Result<std::string> cubin = compile_cubin(source, GetParam());
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }

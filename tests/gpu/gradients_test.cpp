@@ -390,6 +390,24 @@ TEST(GpuGradientsInTf32, OfLargeWeights) {
   }
 }
 
+/// Products have more columns than the gradients by inputs, in parts or rounded to TF32.
+TEST(GpuGradientsInTf32, OfRowsThatAreNotAligned) {
+  for (const bool tf32 : {false, true}) {
+    SCOPED_TRACE(tf32 ? "TF32" : "in parts");
+    GpuPlans gpu(DType::f32);
+    check(lstm_graph(201, 203),
+          {.steps = 14,
+           .batch = 64,
+           .chunk = 14,
+           .seed = 1,
+           .dtype = DType::f32,
+           .passes = kNothingRefused,
+           .tf32 = tf32},
+          gpu);
+    EXPECT_GE(gpu.turned_totals, 1);
+  }
+}
+
 /// Whose gate's adjoint is made of the state before: a backward half reads it step by step.
 constexpr const char* kGated =
     "cell Gated[H](x: [H]) -> h {\nstate h: [H]\nparam W, U: [H, H]\n"

@@ -1,6 +1,7 @@
 // Whole programs on the GPU against the interpreter.
 #include <gtest/gtest.h>
 
+#include "ir/graph/text.h"
 #include "passes/graph/delays.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
@@ -86,6 +87,37 @@ TEST(GpuPrograms, ManyRowsOfPackets) {
         ASSERT_TRUE(error.has_value()) << error.error().message;
         EXPECT_LE(*error, dtype == DType::f32 ? 2e-5 : 2e-2)
             << hidden << " in " << to_string(dtype) << (misaligned ? ", not aligned" : "");
+      }
+    }
+  }
+}
+
+// Rows have no packets, and a thread has 2, 4 or 8 elements that lie apart.
+TEST(GpuPrograms, ManyElementsWithoutPackets) {
+  Graph graph = parse_graph(R"(graph Gate(H) {
+  input x: [H]
+  param a: [H]
+  %0 = input x : [H]
+  %1 = param a : [H]
+  %2 = mul %0, %1 : [H]
+  %3 = tanh %2 : [H]
+  output y = %3
+}
+)")
+                    .value();
+  graph.bind({{"H", 333}});
+  constexpr int64_t kBatch = 21;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t steps : {40, 80, 151}) {
+      auto program = compile(graph, dtype, 0);
+      ASSERT_TRUE(program.has_value()) << program.error().message;
+      const Status prepared = program->prepare(kBatch, steps);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      const InterpreterArgs args = random_args(graph, steps, kBatch, 1);
+      for (const bool misaligned : {false, true}) {
+        const Result<double> error = error_of_run(*program, graph, args, misaligned);
+        ASSERT_TRUE(error.has_value()) << error.error().message;
+        EXPECT_LE(*error, dtype == DType::f32 ? 2e-5 : 2e-2) << steps;
       }
     }
   }
