@@ -1,7 +1,7 @@
 // Without reductions: one thread per element runs the whole body, loads first; or one thread for a
 // packet of neighbours, which it loads at once. Where the caller's arrays are not aligned to their
-// packets, it loads them element by element. Where rows are, threads have some elements each whose
-// neighbours other threads of a warp have, and load all before they store any.
+// packets, it loads them element by element. Of many rows without packets a thread has some elements
+// whose neighbours other threads of its warp have; it loads all before it stores any.
 #include "codegen/cuda/elementwise/emit_kernel.h"
 
 #include <algorithm>
