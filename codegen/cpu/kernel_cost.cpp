@@ -26,11 +26,11 @@ int64_t operations(Op op) {
     case Op::Erf:
     case Op::Sin:
     case Op::Cos:
+    case Op::Mod:
       return 20;
     case Op::Softplus:
     case Op::Gelu:
     case Op::Pow:
-    case Op::Mod:
       return 50;
     default:
       return 1;

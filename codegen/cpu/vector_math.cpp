@@ -1,6 +1,7 @@
 #include "codegen/cpu/vector_math.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Support/DynamicLibrary.h>
 
@@ -105,8 +106,43 @@ Value* VectorMath::gelu(Value* x) {
   return builder_.CreateFMul(builder_.CreateFMul(x, constant(0.5)), tail);
 }
 
+/// C's fmod, which is a - q b of the whole quotient q towards zero. Of one with few digits a - q b is
+/// exact; all lanes wait for the library where one has more, or no remainder less than |b|.
+Value* VectorMath::remainder(Value* a, Value* b) {
+  if (!host_.fma) return builder_.CreateFRem(a, b);
+  const auto is_negative = [&](Value* x) { return builder_.CreateFCmpOLT(x, constant(0)); };
+  const auto with_sign_of_a = [&](Value* x) {
+    return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, a);
+  };
+  Value* quotient =
+      builder_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, builder_.CreateFDiv(a, b));
+  Value* rest = multiply_add(builder_.CreateFNeg(quotient), b, a);
+  // What was rounded up to a whole quotient is one too large.
+  Value* past = builder_.CreateAnd(builder_.CreateXor(is_negative(rest), is_negative(a)),
+                                   builder_.CreateFCmpONE(rest, constant(0)));
+  rest = builder_.CreateSelect(past, builder_.CreateFAdd(rest, with_sign_of_a(b)), rest);
+  rest = with_sign_of_a(rest);
+  const double most = single_ ? 0x1p22 : 0x1p51;
+  Value* exact = builder_.CreateAnd(builder_.CreateFCmpOLT(fabs(quotient), constant(most)),
+                                    builder_.CreateFCmpOLT(fabs(rest), fabs(b)));
+  llvm::LLVMContext& context = builder_.getContext();
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* library = llvm::BasicBlock::Create(context, "remainders", before->getParent());
+  auto* after = llvm::BasicBlock::Create(context, "remainders_done", before->getParent());
+  builder_.CreateCondBr(builder_.CreateAndReduce(exact), after, library,
+                        llvm::MDBuilder(context).createBranchWeights(1 << 10, 1));
+  builder_.SetInsertPoint(library);
+  Value* others = builder_.CreateFRem(a, b);
+  builder_.CreateBr(after);
+  builder_.SetInsertPoint(after);
+  llvm::PHINode* result = builder_.CreatePHI(type_, 2);
+  result->addIncoming(rest, before);
+  result->addIncoming(others, library);
+  return result;
+}
+
 Value* VectorMath::modulo(Value* a, Value* b) {
-  Value* rest = builder_.CreateFRem(a, b);
+  Value* rest = remainder(a, b);
   Value* zero = builder_.CreateFCmpOEQ(rest, constant(0));
   Value* rest_negative = builder_.CreateFCmpOLT(rest, constant(0));
   Value* divisor_negative = builder_.CreateFCmpOLT(b, constant(0));

@@ -57,6 +57,7 @@ class VectorMath {
   llvm::Value* softplus(llvm::Value* x);
   llvm::Value* gelu(llvm::Value* x);
   llvm::Value* sign(llvm::Value* x);
+  llvm::Value* remainder(llvm::Value* a, llvm::Value* b);
   llvm::Value* modulo(llvm::Value* a, llvm::Value* b);
   llvm::Value* power(llvm::Value* a, llvm::Value* b);
   llvm::Value* compare(llvm::CmpInst::Predicate predicate, llvm::Value* a, llvm::Value* b);

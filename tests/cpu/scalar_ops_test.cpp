@@ -179,6 +179,41 @@ TEST_P(ScalarOps, TanhHasItsOperandsSignAndIsAtMostOne) {
   }
 }
 
+/// Just below, at and just above whole quotients, up to such that have no more digits than a number.
+TEST_P(ScalarOps, ModIsExactAroundWholeQuotients) {
+  constexpr int64_t kLength = 64;
+  const DType dtype = GetParam().dtype;
+  KernelMaker maker(kLength, dtype);
+  const uint32_t a = maker.load(true);
+  const uint32_t b = maker.load(true);
+  maker.store(maker.scalar(Op::Mod, {a, b}), true);
+  const CompiledKernels compiled({maker.kernel}, GetParam());
+  std::vector<double> left, right;
+  const auto next = [dtype](double value, double to) {
+    return dtype == DType::f32 ? std::nextafter(static_cast<float>(value), static_cast<float>(to))
+                               : std::nextafter(value, to);
+  };
+  const std::vector<double> divisors = random_operands(256, dtype, 3, 1);
+  for (int power = 0; power < (dtype == DType::f32 ? 26 : 56); ++power) {
+    for (size_t i = 0; i < divisors.size(); ++i) {
+      const double quotient = std::floor(std::ldexp(1 + static_cast<double>(i) / 256, power));
+      const double product = rounded(quotient * divisors[i], dtype);
+      for (const double sign : {1.0, -1.0}) {
+        for (const double value : {product, next(product, 0), next(product, 2 * product)}) {
+          left.push_back(sign * value);
+          right.push_back(divisors[i]);
+        }
+      }
+    }
+  }
+  ASSERT_EQ(std::ssize(left) % kLength, 0);
+  const std::vector<double> got = compiled.run(0, std::ssize(left) / kLength, {left, right})[0];
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i], rounded(evaluate(Op::Mod, left[i], right[i], 0), dtype))
+        << left[i] << ", " << right[i];
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Code, ScalarOps, testing::ValuesIn(code_params()), name_of);
 
 }  // namespace
