@@ -59,17 +59,22 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
 )");
 }
 
-TEST(EmitCuda, ThreadsOfManyRowsHavePackets) {
-  Plan plan = empty_plan(DType::f32);
-  plan.batch = 2048;
-  KernelBuilder builder(plan, 64);
-  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 64), true);
+/// Of a kernel that multiplies rows by the squares of their gates, which it stores, too.
+std::string text_of_gates(DType dtype, int64_t batch, int64_t length) {
+  Plan plan = empty_plan(dtype);
+  plan.batch = batch;
+  KernelBuilder builder(plan, length);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, length), true);
   const uint32_t gate = builder.load(add_sequence(plan, Role::Input, 1, 1), false);
   const uint32_t squared = builder.scalar(Op::Mul, {gate, gate});
   const uint32_t product = builder.scalar(Op::Mul, {x, squared});
-  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, 64), true, product);
+  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, length), true, product);
   builder.store(add_sequence(plan, Role::Output, 0, 1), false, squared);
-  EXPECT_EQ(kernel_text(plan, builder.finish()),
+  return kernel_text(plan, builder.finish());
+}
+
+TEST(EmitCuda, ThreadsOfManyRowsHavePackets) {
+  EXPECT_EQ(text_of_gates(DType::f32, 2048, 64),
             R"(template <bool Aligned>
 static __device__ __forceinline__ void k0_packet(unsigned e, const float* const a0, const float* const a1, float* const a2, float* const a3) {
   typedef rnnc_packet<float, 4, Aligned> t0;
@@ -110,15 +115,7 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
 }
 
 TEST(EmitCuda, ThreadsOfRowsWithoutPacketsHaveElementsThatLieApart) {
-  Plan plan = empty_plan(DType::bf16);
-  plan.batch = 8192;
-  KernelBuilder builder(plan, 65);
-  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 65), true);
-  const uint32_t gate = builder.load(add_sequence(plan, Role::Input, 1, 1), false);
-  const uint32_t product = builder.scalar(Op::Mul, {x, gate});
-  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, 65), true, product);
-  builder.store(add_sequence(plan, Role::Output, 0, 1), false, gate);
-  EXPECT_EQ(kernel_text(plan, builder.finish()),
+  EXPECT_EQ(text_of_gates(DType::bf16, 8192, 65),
             R"(extern "C" __global__ void __launch_bounds__(128)
 k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2, const rnnc_access p3) {
   const rnnc_bf16* const a0 = reinterpret_cast<const rnnc_bf16*>(rnnc_address(rows.frame, p0));
@@ -150,9 +147,10 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
     if (slice_row >= rows.per_slice || row >= rows.count) break;
     const float v0 = l0[x];
     const float v1 = l1[x];
-    const float v2 = (v0 * v1);
-    rnnc_store(rnnc_row(a2, p2, row) + e, v2);
-    if (e == 0) rnnc_store(rnnc_row(a3, p3, row), v1);
+    const float v2 = (v1 * v1);
+    const float v3 = (v0 * v2);
+    rnnc_store(rnnc_row(a2, p2, row) + e, v3);
+    if (e == 0) rnnc_store(rnnc_row(a3, p3, row), v2);
   }
 }
 )");

@@ -64,6 +64,7 @@ int items_of(const Kernel& kernel, int packet, int64_t elements) {
   return packet;
 }
 
+/// Likewise, of a kernel whose rows have no packets: each load of an element holds a register.
 int spread_of(const Kernel& kernel, int64_t elements) {
   if (cuda_has_many_arrays(kernel)) return 1;
   int spread = kMostSpread;
@@ -144,8 +145,8 @@ std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
     const Kernel& kernel = plan.kernels[i];
     if (!traits[i] || has_reductions(kernel) || !kernel.loops.empty()) continue;
     traits[i]->items = items_of(kernel, traits[i]->packet, elements[i]);
-    const bool runs_alone = elements[i] < INT64_MAX;  // not for states only
-    if (traits[i]->items == 1 && runs_alone) traits[i]->spread = spread_of(kernel, elements[i]);
+    const bool is_launched = elements[i] < INT64_MAX;  // what only begins or ends states is not
+    if (traits[i]->items == 1 && is_launched) traits[i]->spread = spread_of(kernel, elements[i]);
   }
   return traits;
 }
