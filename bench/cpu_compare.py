@@ -4,9 +4,11 @@
     python3 bench/cpu_compare.py --rnnc … --hidden 256 --batch 16 --rounds 3        # fewer shapes
     python3 bench/cpu_compare.py --rnnc … --layers 4 --update              # the table, part by part
 
-The three take turns, `--rounds` times for each shape; what counts is the least of their rounds'
-medians, since whatever else runs on the machine only adds to a time. The load average behind a row
-says how much that was: those compared make `--threads` of it. GRU is torch's, with the reset gate
+The three take turns; what counts is the least of their rounds' medians, since whatever else runs on
+the machine only adds to a time. A round goes through all shapes, so that a bad minute of the machine
+(two processors of a virtual one that are for a while two halves of one core, or in two sockets) is
+one round of some shapes. The load average behind a row says how much else ran in the last round:
+those compared make `--threads` of it. GRU is torch's, with the reset gate
 after the recurrent product. f32, forward, the input as wide as the hidden state.
 
 Behind the ratio, in percent: `floor`, the least time that the products can take of what rnnc takes,
@@ -135,17 +137,22 @@ def ours(arguments, cell, layers, hidden, batch):
     return result["microseconds_per_step"]
 
 
-def compare(arguments, peak, cell, layers, hidden, batch):
+def measure_round(arguments, cell, layers, hidden, batch):
+    """Microseconds per step of each."""
     shape = (cell, layers, hidden, arguments.steps, batch)
-    products = torch_products(*shape)
-    peers = {"torch": torch_network(*shape), "onnx": onnx_network(*shape, arguments.threads)}
-    rounds = {"rnnc": [], "torch_mm": [], **{name: [] for name in peers}}
+    times = {"rnnc": ours(arguments, cell, layers, hidden, batch)}
+    peers = {
+        "torch": torch_network(*shape),
+        "onnx": onnx_network(*shape, arguments.threads),
+        "torch_mm": torch_products(*shape),
+    }
     with torch.inference_mode():
-        for _ in range(arguments.rounds):
-            rounds["rnnc"].append(ours(arguments, cell, layers, hidden, batch))
-            for name, call in (peers | {"torch_mm": products}).items():
-                seconds = time_calls(call, arguments.seconds)
-                rounds[name].append(seconds / arguments.steps * 1e6)
+        for name, call in peers.items():
+            times[name] = time_calls(call, arguments.seconds) / arguments.steps * 1e6
+    return times
+
+
+def row_of(rounds, peak, cell, layers, hidden, batch):
     row = {"cell": cell, "layers": layers, "hidden": hidden, "batch": batch}
     row |= {f"{name}_us_per_step": min(times) for name, times in rounds.items()}
     fastest = min(row["torch_us_per_step"], row["onnx_us_per_step"])
@@ -208,11 +215,17 @@ def main():
     columns = "".join(f"{name:>10}" for name in ("rnnc", "torch", "onnx"))
     print(f"{'cell':6}{'L':>2}{'H':>6}{'B':>4}{columns}{'ratio':>8}{'floor':>7}{'mm':>6}{'load':>7}")
     measured = rows_before(arguments)
-    for shape in itertools.product(
-        arguments.cell, arguments.layers, arguments.hidden, arguments.batch
-    ):
-        measured[shape] = compare(arguments, peak, *shape)
-        print_row(measured[shape])
+    shapes = list(
+        itertools.product(arguments.cell, arguments.layers, arguments.hidden, arguments.batch)
+    )
+    rounds = {shape: {} for shape in shapes}
+    for number in range(1, arguments.rounds + 1):
+        for shape in shapes:
+            for name, time_of_step in measure_round(arguments, *shape).items():
+                rounds[shape].setdefault(name, []).append(time_of_step)
+            measured[shape] = row_of(rounds[shape], peak, *shape)
+            if number == arguments.rounds:
+                print_row(measured[shape])
     rows = [measured[shape] for shape in sorted(measured)]
     mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
     worst = min(row["ratio"] for row in rows)

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
 
 #include "tests/command_lines/line_runner.h"
 #include "tests/command_lines/line_writer.h"
@@ -33,7 +34,12 @@ struct Options {
 };
 
 int run(const Options& options) {
-  LineRunner runner(RNNC_BINARY_DIR "/tools/rnnc");
+  constexpr const char* kProgram = RNNC_BINARY_DIR "/tools/rnnc";
+  if (!std::filesystem::exists(kProgram)) {
+    fmt::print(stderr, "there is no {}\n", kProgram);
+    return 2;
+  }
+  LineRunner runner(kProgram);
   LineWriter writer(runner);
   const auto start = std::chrono::steady_clock::now();
   std::array<uint64_t, 3> exits = {};
