@@ -8,8 +8,8 @@ The three take turns; what counts is the least of their rounds' medians, since w
 the machine only adds to a time. A round goes through all shapes, so that a bad minute of the machine
 (two processors of a virtual one that are for a while two halves of one core, or in two sockets) is
 one round of some shapes. The load average behind a row says how much else ran in the last round:
-those compared make `--threads` of it. GRU is torch's, with the reset gate
-after the recurrent product. f32, forward, the input as wide as the hidden state.
+those compared make `--threads` of it. GRU is torch's, with the reset gate after the recurrent
+product. f32, forward, the input as wide as the hidden state.
 
 Behind the ratio, in percent: `floor`, the least time that the products can take of what rnnc takes,
 at the rates that bench/cpu_peak.cpp measures first (the input's product of all steps, and in each
@@ -223,8 +223,8 @@ def main():
         for shape in shapes:
             for name, time_of_step in measure_round(arguments, *shape).items():
                 rounds[shape].setdefault(name, []).append(time_of_step)
-            measured[shape] = row_of(rounds[shape], peak, *shape)
             if number == arguments.rounds:
+                measured[shape] = row_of(rounds[shape], peak, *shape)
                 print_row(measured[shape])
     rows = [measured[shape] for shape in sorted(measured)]
     mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
