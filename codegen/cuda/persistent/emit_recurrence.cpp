@@ -56,7 +56,6 @@ RecurrenceSideText RecurrenceEmitter::emit() {
   }
   for (size_t p = 0; p < phases_.size(); ++p) phase(p);
   if (tile_.clusters) expect("(now + 1u)");
-  exchange_ahead();
   far_ahead();
   line("  }}");
   if (tile_.clusters) end_cluster();
@@ -308,6 +307,7 @@ void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int
       open_rows(p, true);
     }
     stores(p);
+    touches(p);
   }
   line("      }}");
 }

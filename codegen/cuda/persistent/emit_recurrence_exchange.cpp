@@ -7,12 +7,15 @@
 
 #include "codegen/cuda/device/kernel_text.h"
 #include "codegen/cuda/elementwise/kernel_traits.h"
-#include "ir/plan/recurrence_sides.h"
+#include "ir/base/arithmetic.h"
 
 namespace rnnc {
 namespace {
 
 using Kind = Instruction::Kind;
+
+/// Steps ahead.
+constexpr int64_t kStepsTouched = 8;
 
 }  // namespace
 
@@ -104,20 +107,6 @@ std::string RecurrenceEmitter::exchange_now() const {
                                    : fmt::format("exchange + {}", step_of_exchange("t"));
 }
 
-/// The work of a warp between those that do elementwise work and those that copy inputs. Of some
-/// steps at a time: it takes no longer than of one. Sides that are steps behind prefetch too.
-void RecurrenceEmitter::exchange_ahead() {
-  constexpr int kSteps = 4;
-  if (layout_.exchange().step_bytes == 0) return;
-  const int64_t ahead = kSteps + std::ssize(tile_.sides) - 1;
-  line("    if (threadIdx.x / 32u == {}u && t % {} == 0 && t + {} <= steps) {{",
-       tile_.warps / 2 - 1, kSteps, ahead + kSteps);
-  line("      rnnc_prefetch_exchange<{}, {}>(exchange + {});",
-       kSteps * layout_.exchange().step_bytes, all_blocks(tile_),
-       step_of_exchange(fmt::format("(t + {})", ahead)));
-  line("    }}");
-}
-
 /// `work(store, slice)` for what a phase hands on once reductions up to a level are there.
 template <typename Work>
 void RecurrenceEmitter::for_exchanges(size_t p, int level, const Work& work) const {
@@ -155,6 +144,69 @@ void RecurrenceEmitter::exchanges(size_t p, int level, bool by_lanes) {
     by_lanes ? exchange_by_lanes(p, store, slice) : exchange(p, store, slice);
   });
   if (!by_lanes) hand_on_gathered(p, level);
+}
+
+/// Whether the phase hands on anything through memory.
+bool RecurrenceEmitter::stores_to_exchange(size_t p) const {
+  const Phase& phase = phases_[p];
+  bool result = phase.last_level() > 0;  // parts of reductions
+  for (int level = 0; level <= phase.last_level(); ++level) {
+    for_exchanges(p, level, [&](const Instruction&, size_t slice) {
+      result = result || !layout_.is_shared(slice);
+    });
+  }
+  return result || std::ranges::any_of(phase.kernel->body, [&](const Instruction& store) {
+           return store.kind == Kind::Store &&
+                  gathered_of(phase.launch->accesses[store.argument]) < layout_.gathered().size();
+         });
+}
+
+/// Where the thread will hand on values of its row some steps later. Last of all: nobody waits.
+void RecurrenceEmitter::touches(size_t p) {
+  if (!stores_to_exchange(p)) return;
+  line("        if (t + {} < steps) {{", kStepsTouched);
+  line("          char* const later = {} + {};", exchange_now(),
+       step_of_exchange(fmt::format("{}", kStepsTouched)));
+  for (int level = 0; level <= phases_[p].last_level(); ++level) {
+    for_exchanges(p, level, [&](const Instruction& store, size_t slice) {
+      if (!layout_.is_shared(slice)) touch(p, store, slice);
+    });
+    touch_gathered(p, level);
+    if (level < phases_[p].last_level()) touch_parts(p, level_of(phases_[p], level));
+  }
+  line("        }}");
+}
+
+/// What `exchange` and `exchange_by_lanes` store, and the pad behind a vector.
+void RecurrenceEmitter::touch(size_t p, const Instruction& store, size_t index) {
+  constexpr int64_t kSectorBytes = 32;
+  const Phase& phase = phases_[p];
+  const RecurrenceExchange::Slice& slice = layout_.slices()[index];
+  const auto [behind, width, all] = in_slice(phase, store, index);
+  const bool vector = phase.kernel->arguments[store.argument].vector;
+  const bool by_lanes = is_of_lanes(phase, index);
+  const int64_t pairs = vector ? phase.span : 1;
+  const int64_t at_once = by_lanes ? 2 : layout_.is_whole(index) ? pairs : 1;
+  const int64_t bytes = at_once * element_bytes();
+  const int64_t pad = ceil_div(slice.k, at_once) * bytes % kSectorBytes;  // where it begins
+  for (int64_t s = 0; s < pairs; s += at_once) {
+    const std::string element =
+        vector ? fmt::format("element{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
+               : fmt::format("{}u", behind);
+    std::string condition =
+        vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p);
+    if (by_lanes) condition += fmt::format(" && column{} % 2 == 0", p);
+    if (!all) condition += fmt::format(" && {} < {}u", element, width);
+    line("          if ({}) {{", condition);
+    line("            char* const to = later + slice_at{} + {};", index,
+         place_in_slice(index, element));
+    line("            rnnc_touch<{}>(to);", bytes);
+    if (pad > 0) {
+      line("            if (({}) % {}u + {}u >= {}u) rnnc_touch_pad<{}>(to + {});", element,
+           slice.k, at_once, slice.k, pad, bytes);
+    }
+    line("          }}");
+  }
 }
 
 bool RecurrenceEmitter::stores_locally(const Phase& phase) const {
@@ -220,15 +272,20 @@ void RecurrenceEmitter::exchange_by_lanes(size_t p, const Instruction& store, si
   line("        }}");
 }
 
+/// Where a slice has an element of the thread's row.
+std::string RecurrenceEmitter::place_in_slice(size_t index, std::string_view element) const {
+  return fmt::format("slice{0}::element({1}) + slice{0}::row(lap * {2}u + lap_row)", index,
+                     layout_.is_shared(index)
+                         ? fmt::format("0u, ({}) % {}u", element, layout_.slices()[index].k)
+                         : fmt::format("group, {}", element),
+                     tile_.rows);
+}
+
 /// An element of a slice, or two where there are `both`.
 void RecurrenceEmitter::hand_on(size_t index, std::string_view element, std::string_view first,
                                 std::string_view both, std::string_view second) {
   const RecurrenceExchange::Slice& slice = layout_.slices()[index];
-  const std::string place =
-      fmt::format("slice{0}::element({1}) + slice{0}::row(lap * {2}u + lap_row)", index,
-                  layout_.is_shared(index) ? fmt::format("0u, ({}) % {}u", element, slice.k)
-                                           : fmt::format("group, {}", element),
-                  tile_.rows);
+  const std::string place = place_in_slice(index, element);
   if (tile_.clusters && !slice.local) {
     line("          rnnc_send<rnnc_engine::{}, {}>(shared_memory + {}u + {} + {}, {}, {}{});",
          engine(), tile_.blocks, shared_place(index), shared_step(index, "now"), place,

@@ -29,8 +29,10 @@ std::string RecurrenceEmitter::place_of_gathered(size_t index, std::string_view 
                      layout_.gathered()[index].width, element);
 }
 
-/// What a phase stores of it once reductions up to a level are there.
-void RecurrenceEmitter::hand_on_gathered(size_t p, int level) {
+/// `work(index, element, dtype, value)` for each value that the thread hands on of it once
+/// reductions up to a level are there.
+template <typename Work>
+void RecurrenceEmitter::for_gathered(size_t p, int level, const Work& work) {
   const Phase& phase = phases_[p];
   for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
     const Instruction& store = phase.kernel->body[id];
@@ -52,13 +54,25 @@ void RecurrenceEmitter::hand_on_gathered(size_t p, int level) {
       line("        if ({}{}) {{",
            argument.vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p),
            all ? "" : fmt::format(" && {} < {}u", element, gather.width));
-      line("          rnnc_exchange<rnnc_engine::f32>({},",
-           place_of_gathered(index, exchange_now(), fmt::format("({})", element)));
-      line("              rnnc_rounded<{}>({}));", cuda_element_type(argument.dtype),
-           value(phase, store.operands[0], s));
+      work(index, fmt::format("({})", element), argument.dtype, value(phase, store.operands[0], s));
       line("        }}");
     }
   }
+}
+
+void RecurrenceEmitter::hand_on_gathered(size_t p, int level) {
+  for_gathered(p, level,
+               [&](size_t index, std::string_view element, DType dtype, std::string_view value) {
+                 line("          rnnc_exchange<rnnc_engine::f32>({},",
+                      place_of_gathered(index, exchange_now(), element));
+                 line("              rnnc_rounded<{}>({}));", cuda_element_type(dtype), value);
+               });
+}
+
+void RecurrenceEmitter::touch_gathered(size_t p, int level) {
+  for_gathered(p, level, [&](size_t index, std::string_view element, DType, std::string_view) {
+    line("          rnnc_touch<4>({});", place_of_gathered(index, "later", element));
+  });
 }
 
 /// Loads of what is gathered where reductions of a level are there.

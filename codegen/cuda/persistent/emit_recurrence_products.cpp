@@ -155,8 +155,8 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
 }
 
 /// What a product reads of far earlier steps has left the L2 cache: blocks bring their group's rows
-/// back some steps ahead, from memory or the exchange, by a warp that does so for what they write
-/// (exchange_ahead).
+/// back some steps ahead, from memory or the exchange, by a warp between those that do elementwise
+/// work and those that copy inputs.
 void RecurrenceEmitter::far_ahead() {
   constexpr int kSteps = 4;
   for (size_t p = 0; p < phases_.size(); ++p) {

@@ -42,18 +42,31 @@ RecurrenceEmitter::Level RecurrenceEmitter::level_of(const Phase& phase, int lev
   return of;
 }
 
-/// Where a block's parts of a row lie: those of a level together.
-std::string RecurrenceEmitter::place_of_parts(const Level& level, std::string_view row,
-                                              std::string_view block) const {
-  return fmt::format("reinterpret_cast<float2*>({} + parts_at) + {} * {}u + {}u + {} * {}u",
-                     exchange_now(), row, parts_of_row(), level.before, block, level.count);
+/// Where a block's parts of a row lie: those of a level together. `step`: where the step's part of
+/// the exchange begins.
+std::string RecurrenceEmitter::place_of_parts(std::string_view step, const Level& level,
+                                              std::string_view row, std::string_view block) const {
+  return fmt::format("reinterpret_cast<float2*>({} + parts_at) + {} * {}u + {}u + {} * {}u", step,
+                     row, parts_of_row(), level.before, block, level.count);
+}
+
+/// The block's own (recurrence_emitter.h: touches), of the thread's row.
+void RecurrenceEmitter::touch_parts(size_t p, const Level& level) {
+  line("          if (column{} == 0) {{", p);
+  line("            float2* const to = {};", place_of_parts("later", level, "row", "block"));
+  const int64_t bytes = level.pieces && level.count % 2 == 0 ? 16 : 8;
+  for (int64_t at = 0; at < static_cast<int64_t>(level.count) * 8; at += bytes) {
+    line("            rnnc_touch<{}>(reinterpret_cast<char*>(to) + {});", bytes, at);
+  }
+  line("          }}");
 }
 
 /// Of the thread's elements, hands on the parts that they make with those of its neighbours.
 void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
   const Phase& phase = phases_[p];
   open_rows(p, false);
-  line("        float2* const to = rnnc_kept({});", place_of_parts(level, "row", "block"));
+  line("        float2* const to = rnnc_kept({});",
+       place_of_parts(exchange_now(), level, "row", "block"));
   std::string parts;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     std::string values;
@@ -144,8 +157,8 @@ void RecurrenceEmitter::place_parts_of_sums(size_t p, const Level& level) {
   line("      const unsigned part_from = rnnc_kept(sums{}::place(({}) + part_column, part_row));",
        p, columns);
   line("      float2* const part_to = rnnc_kept({} + part_of);",
-       place_of_parts(level, fmt::format("(first_row + lap * {}u + part_row)", tile_.rows),
-                      "block"));
+       place_of_parts(exchange_now(), level,
+                      fmt::format("(first_row + lap * {}u + part_row)", tile_.rows), "block"));
 }
 
 /// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
@@ -170,8 +183,9 @@ void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
     size_t last = first + 1;
     while (last < end && phase.partials[last].kind == phase.partials[first].kind) ++last;
     line("      {}::join(", parts(p, level, first, last - first));
-    line("          {} + {}u, {}, {}, handed_on{});", place_of_parts(level, "lap_first", "0u"),
-         first - level.first, statistic(first),
+    line("          {} + {}u, {}, {}, handed_on{});",
+         place_of_parts(exchange_now(), level, "lap_first", "0u"), first - level.first,
+         statistic(first),
          layout_.has_all_rows() ? fmt::format("{}", most_rows())
                                 : fmt::format("min(rows, {})", most_rows()),
          phase.partials[first].level);
