@@ -1,7 +1,6 @@
 // Copies of weights, several in one launch.
 #include <algorithm>
 
-#include "ir/base/arithmetic.h"
 #include "runtime/cuda/launcher.h"
 
 namespace rnnc::cuda {
@@ -24,10 +23,7 @@ size_t Launcher::copies_from(LaunchId id) const {
 }
 
 Status Launcher::copy(LaunchId first, size_t count, LaunchQueue& queue) {
-  constexpr int64_t kMostBlocks = 512;
-  constexpr int64_t kBytesOfThread = 64;
   CudaCopies copies;
-  unsigned blocks = 1;
   for (size_t i = 0; i < count; ++i) {
     const auto& launch = std::get<CopyLaunch>(launch_of({first.stage, first.index + i}));
     const auto element = static_cast<int64_t>(size_of(plan_.buffers[launch.target.buffer].dtype));
@@ -42,11 +38,8 @@ Status Launcher::copy(LaunchId first, size_t count, LaunchQueue& queue) {
       copy.source_pitch = launch.source.stride * element;
       copy.target_pitch = launch.target.stride * element;
     }
-    blocks = std::max(blocks, blocks_for(ceil_div(bytes, kBytesOfThread), kMostBlocks));
   }
-  void* parameters[] = {&copies};
-  const LaunchShape shape{dim3(blocks, static_cast<unsigned>(count)), dim3(kThreads)};
-  return start(kernel_of(first), shape, parameters, queue, "packing weights");
+  return start_copies(kernel_of(first), copies, count, queue, "packing weights");
 }
 
 }  // namespace rnnc::cuda

@@ -2,6 +2,7 @@
 #include "runtime/cuda/sequence_launches.h"
 
 #include <algorithm>
+#include <span>
 
 #include "ir/base/arithmetic.h"
 #include "runtime/cuda/cuda_device.h"
@@ -51,33 +52,32 @@ class SequenceLaunch {
   }
 
   Status run(const EarlierLaunch& launch) {
-    int64_t rows = at_.rows;
-    const size_t element = size_of(at_.plan.buffers[launch.target.buffer].dtype);
-    const size_t width = static_cast<size_t>(launch.width) * element;
-    const size_t source_pitch = static_cast<size_t>(launch.source.stride) * element;
-    const size_t target_pitch = static_cast<size_t>(launch.target.stride) * element;
-    char* target = at_.addresses.pointer(launch.target, at_.first);
-    int64_t first = (step_at(at_.plan, at_.call.steps, at_.first) - 1) * at_.plan.batch;
-    cudaError_t done = cudaSuccess;
-    if (first < 0) {
-      const auto zeros = static_cast<size_t>(at_.plan.batch);
-      done = cudaMemset2DAsync(target, target_pitch, 0, width, zeros, at_.queue.stream);
-      target += zeros * target_pitch;
-      rows -= at_.plan.batch;
-      first = 0;
-    }
-    const char* source =
-        at_.addresses.start(launch.source) + static_cast<size_t>(first) * source_pitch;
-    if (done == cudaSuccess && rows > 0 && source_pitch == width && target_pitch == width) {
-      // One copy of all rows takes half as long as one row by row.
-      done = cudaMemcpyAsync(target, source, static_cast<size_t>(rows) * width,
-                             cudaMemcpyDeviceToDevice, at_.queue.stream);
-    } else if (done == cudaSuccess && rows > 0) {
-      done =
-          cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width,
-                            static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, at_.queue.stream);
-    }
-    return check_cuda(done, "reading a sequence a step late");
+    const auto element =
+        static_cast<int64_t>(size_of(at_.plan.buffers[launch.target.buffer].dtype));
+    const int64_t width = launch.width * element;
+    const int64_t source_pitch = launch.source.stride * element;
+    const int64_t target_pitch = launch.target.stride * element;
+    const int64_t first = (step_at(at_.plan, at_.call.steps, at_.first) - 1) * at_.plan.batch;
+    const int64_t zeros = std::clamp<int64_t>(-first, 0, at_.rows);  // the sequence's first step
+    CudaCopies copies;
+    size_t count = 0;
+    const auto copy = [&](const char* source, int64_t row, int64_t rows) {
+      if (rows == 0) return;
+      CudaCopy& added = copies.copy[count++];
+      added = {.source = source,
+               .target = at_.addresses.pointer(launch.target, at_.first) + row * target_pitch,
+               .rows = rows,
+               .bytes = width,
+               .source_pitch = source_pitch,
+               .target_pitch = target_pitch};
+      if (source_pitch != width || target_pitch != width) return;
+      added.bytes *= rows;  // one piece of memory
+      added.rows = 1;
+    };
+    copy(nullptr, 0, zeros);
+    copy(at_.addresses.start(launch.source) + (first + zeros) * source_pitch, zeros,
+         at_.rows - zeros);
+    return start_copies(at_.kernel, copies, count, at_.queue, "reading a sequence a step late");
   }
 
   Status run(const RowsLaunch& launch) {
@@ -201,6 +201,20 @@ class SequenceLaunch {
 };
 
 }  // namespace
+
+Status start_copies(cudaKernel_t kernel, CudaCopies copies, size_t count, LaunchQueue& queue,
+                    const char* what) {
+  constexpr int64_t kMostBlocks = 512;
+  constexpr int64_t kBytesOfThread = 64;
+  unsigned blocks = 1;
+  for (const CudaCopy& copy : std::span(copies.copy).first(count)) {
+    blocks =
+        std::max(blocks, blocks_for(ceil_div(copy.rows * copy.bytes, kBytesOfThread), kMostBlocks));
+  }
+  void* parameters[] = {&copies};
+  const LaunchShape shape{dim3(blocks, static_cast<unsigned>(count)), dim3(kThreads)};
+  return start(kernel, shape, parameters, queue, what);
+}
 
 Status run_sequence(const SequenceRun& at, const Launch& launch) {
   SequenceLaunch one(at);

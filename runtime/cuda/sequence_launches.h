@@ -1,8 +1,9 @@
-/// Launches whose kernels stand in sequence.cuh, or that a copy of the CUDA runtime does.
+/// Launches whose kernels stand in sequence.cuh.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include "codegen/cuda/device/kernel_abi.h"
 #include "ir/plan/plan.h"
 #include "runtime/cuda/addresses.h"
 #include "runtime/cuda/start_kernel.h"
@@ -28,6 +29,9 @@ struct SequenceRun {
   LaunchPosition first = {};  // of row 0
 };
 
+/// The first `count` copies, by the kernel kCudaCopyName. The error says `what` was not done.
+Status start_copies(cudaKernel_t kernel, CudaCopies copies, size_t count, LaunchQueue& queue,
+                    const char* what);
 /// One launch, of rows from `first` on.
 Status run_sequence(const SequenceRun& at, const Launch& launch);
 

@@ -34,6 +34,7 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
     return copy->transposed ? of_size("transpose", copy->source) : kCudaCopyName;
   }
+  if (std::holds_alternative<EarlierLaunch>(launch)) return kCudaCopyName;
   if (const auto* rows = std::get_if<RowsLaunch>(&launch)) return of_size("rows", rows->table);
   if (const auto* total = std::get_if<RowTotalLaunch>(&launch)) {
     return fmt::format("rnnc_add_rows_{}", to_string(dtype(total->value)));

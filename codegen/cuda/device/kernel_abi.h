@@ -80,7 +80,7 @@ inline constexpr const char* kCudaCopyName = "rnnc_copy_arrays";
 /// Its parameter; gridDim.y is the number of copies.
 inline constexpr int kCudaCopiesPerLaunch = 64;
 struct CudaCopy {
-  const char* source = nullptr;
+  const char* source = nullptr;  // null: zeros
   char* target = nullptr;
   int64_t rows = 1;
   int64_t bytes = 0;  // of a row; even, as all distances

@@ -185,7 +185,7 @@ RNNC_ADD_ROWS(rnnc_add_rows_f16, rnnc_f16)
 
 #if has_rnnc_copy_arrays
 struct rnnc_copy_one {
-  const char* source;
+  const char* source;  // null: zeros
   char* target;
   rnnc_word rows;
   rnnc_word bytes;  // of a row
@@ -195,6 +195,12 @@ struct rnnc_copy_one {
 struct rnnc_copies {
   rnnc_copy_one copy[64];
 };
+
+// One where there is nothing is zero.
+template <typename Unit>
+static __device__ __forceinline__ Unit rnnc_unit(const Unit* source, rnnc_word i) {
+  return source == nullptr ? Unit{} : source[i];
+}
 
 // By units of which each thread has four under way.
 template <typename Unit>
@@ -207,11 +213,11 @@ static __device__ __forceinline__ void rnnc_copy_units(const rnnc_copy_one& copy
 #pragma unroll 1
   for (; i + 3 * threads < units; i += 4 * threads) {
     Unit unit[4];
-    for (int k = 0; k < 4; ++k) unit[k] = source[i + k * threads];
+    for (int k = 0; k < 4; ++k) unit[k] = rnnc_unit(source, i + k * threads);
     for (int k = 0; k < 4; ++k) target[i + k * threads] = unit[k];
   }
 #pragma unroll 1
-  for (; i < units; i += threads) target[i] = source[i];
+  for (; i < units; i += threads) target[i] = rnnc_unit(source, i);
 }
 
 // Row by row, each by a warp, of which each thread has four units under way.
@@ -222,13 +228,15 @@ static __device__ __forceinline__ void rnnc_copy_rows(const rnnc_copy_one& copy)
   rnnc_word row = static_cast<rnnc_word>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
 #pragma unroll 1
   for (; row < copy.rows; row += warps) {
-    const auto* source = reinterpret_cast<const Unit*>(copy.source + row * copy.source_pitch);
+    const char* const from =
+        copy.source == nullptr ? nullptr : copy.source + row * copy.source_pitch;
+    const auto* source = reinterpret_cast<const Unit*>(from);
     auto* target = reinterpret_cast<Unit*>(copy.target + row * copy.target_pitch);
 #pragma unroll 1
     for (rnnc_word i = threadIdx.x % 32; i < units; i += 4 * 32) {
       Unit unit[4];
       for (int k = 0; k < 4; ++k) {
-        if (i + k * 32 < units) unit[k] = source[i + k * 32];
+        if (i + k * 32 < units) unit[k] = rnnc_unit(source, i + k * 32);
       }
       for (int k = 0; k < 4; ++k) {
         if (i + k * 32 < units) target[i + k * 32] = unit[k];
