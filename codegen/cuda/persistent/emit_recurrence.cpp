@@ -307,7 +307,7 @@ void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int
       open_rows(p, true);
     }
     stores(p);
-    touches(p);
+    refreshes(p);
   }
   line("      }}");
 }

@@ -15,7 +15,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 /// Steps ahead.
-constexpr int64_t kStepsTouched = 8;
+constexpr int64_t kStepsRefreshed = 8;
 
 }  // namespace
 
@@ -162,23 +162,23 @@ bool RecurrenceEmitter::stores_to_exchange(size_t p) const {
 }
 
 /// Where the thread will hand on values of its row some steps later. Last of all: nobody waits.
-void RecurrenceEmitter::touches(size_t p) {
+void RecurrenceEmitter::refreshes(size_t p) {
   if (!stores_to_exchange(p)) return;
-  line("        if (t + {} < steps) {{", kStepsTouched);
+  line("        if (t + {} < steps) {{", kStepsRefreshed);
   line("          char* const later = {} + {};", exchange_now(),
-       step_of_exchange(fmt::format("{}", kStepsTouched)));
+       step_of_exchange(fmt::format("{}", kStepsRefreshed)));
   for (int level = 0; level <= phases_[p].last_level(); ++level) {
     for_exchanges(p, level, [&](const Instruction& store, size_t slice) {
-      if (!layout_.is_shared(slice)) touch(p, store, slice);
+      if (!layout_.is_shared(slice)) refresh(p, store, slice);
     });
-    touch_gathered(p, level);
-    if (level < phases_[p].last_level()) touch_parts(p, level_of(phases_[p], level));
+    refresh_gathered(p, level);
+    if (level < phases_[p].last_level()) refresh_parts(p, level_of(phases_[p], level));
   }
   line("        }}");
 }
 
 /// What `exchange` and `exchange_by_lanes` store, and the pad behind a vector.
-void RecurrenceEmitter::touch(size_t p, const Instruction& store, size_t index) {
+void RecurrenceEmitter::refresh(size_t p, const Instruction& store, size_t index) {
   constexpr int64_t kSectorBytes = 32;
   const Phase& phase = phases_[p];
   const RecurrenceExchange::Slice& slice = layout_.slices()[index];
@@ -200,9 +200,9 @@ void RecurrenceEmitter::touch(size_t p, const Instruction& store, size_t index) 
     line("          if ({}) {{", condition);
     line("            char* const to = later + slice_at{} + {};", index,
          place_in_slice(index, element));
-    line("            rnnc_touch<{}>(to);", bytes);
+    line("            rnnc_refresh<{}>(to);", bytes);
     if (pad > 0) {
-      line("            if (({}) % {}u + {}u >= {}u) rnnc_touch_pad<{}>(to + {});", element,
+      line("            if (({}) % {}u + {}u >= {}u) rnnc_refresh_pad<{}>(to + {});", element,
            slice.k, at_once, slice.k, pad, bytes);
     }
     line("          }}");

@@ -69,9 +69,9 @@ void RecurrenceEmitter::hand_on_gathered(size_t p, int level) {
                });
 }
 
-void RecurrenceEmitter::touch_gathered(size_t p, int level) {
+void RecurrenceEmitter::refresh_gathered(size_t p, int level) {
   for_gathered(p, level, [&](size_t index, std::string_view element, DType, std::string_view) {
-    line("          rnnc_touch<4>({});", place_of_gathered(index, "later", element));
+    line("          rnnc_refresh<4>({});", place_of_gathered(index, "later", element));
   });
 }
 

@@ -50,13 +50,13 @@ std::string RecurrenceEmitter::place_of_parts(std::string_view step, const Level
                      row, parts_of_row(), level.before, block, level.count);
 }
 
-/// The block's own (recurrence_emitter.h: touches), of the thread's row.
-void RecurrenceEmitter::touch_parts(size_t p, const Level& level) {
+/// As `refresh`, the parts that the block hands on for the thread's row.
+void RecurrenceEmitter::refresh_parts(size_t p, const Level& level) {
   line("          if (column{} == 0) {{", p);
   line("            float2* const to = {};", place_of_parts("later", level, "row", "block"));
   const int64_t bytes = level.pieces && level.count % 2 == 0 ? 16 : 8;
   for (int64_t at = 0; at < static_cast<int64_t>(level.count) * 8; at += bytes) {
-    line("            rnnc_touch<{}>(reinterpret_cast<char*>(to) + {});", bytes, at);
+    line("            rnnc_refresh<{}>(reinterpret_cast<char*>(to) + {});", bytes, at);
   }
   line("          }}");
 }

@@ -154,8 +154,8 @@ class RecurrenceEmitter : TextWriter {
   std::string step_of_exchange(std::string_view step) const;
   std::string exchange_now() const;
   bool stores_to_exchange(size_t p) const;
-  void touches(size_t p);
-  void touch(size_t p, const Instruction& store, size_t index);
+  void refreshes(size_t p);
+  void refresh(size_t p, const Instruction& store, size_t index);
   template <typename Work>
   void for_exchanges(size_t p, int level, const Work& work) const;
   bool is_of_lanes(const Phase& phase, size_t slice) const;
@@ -177,7 +177,7 @@ class RecurrenceEmitter : TextWriter {
   template <typename Work>
   void for_gathered(size_t p, int level, const Work& work);
   void hand_on_gathered(size_t p, int level);
-  void touch_gathered(size_t p, int level);
+  void refresh_gathered(size_t p, int level);
   static std::vector<uint32_t> gathered_at(const Phase& phase, int level);
   int64_t first_word(const Phase& phase, uint32_t id) const;
   int64_t words(const Phase& phase, uint32_t id) const;
@@ -200,7 +200,7 @@ class RecurrenceEmitter : TextWriter {
   size_t parts_of_row() const { return partial_count() * static_cast<size_t>(tile_.blocks); }
   std::string place_of_parts(std::string_view step, const Level& level, std::string_view row,
                              std::string_view block) const;
-  void touch_parts(size_t p, const Level& level);
+  void refresh_parts(size_t p, const Level& level);
   void hand_on_parts(size_t p, const Level& level);
   std::string part(size_t p, size_t partial, int64_t span, std::string_view values) const;
   static int64_t span_of_sums(const Phase& phase, const Level& level);
