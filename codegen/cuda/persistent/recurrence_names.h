@@ -43,6 +43,7 @@ inline constexpr std::string_view kRecurrenceNames =
 //   slice_atI, parts_at, gathered_atI
 //                    where in a step's part of the exchange states, parts of reductions and what is
 //                    gathered lie; first: the side's first array in the launch's list
+//   later            where the part of the exchange begins of a step that comes some steps later
 )";
 
 }  // namespace rnnc
