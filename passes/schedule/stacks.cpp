@@ -100,7 +100,9 @@ class StackFinder {
       for (NodeId id : computed_for(place)) needs.merge(needs_of(id));
       needs_.emplace(place, std::move(needs));
     }
-    for (NodeId id : made_by(group_at(place))) makers_[id].push_back(place);
+    std::set<NodeId> made = computed_for(copied_by(group_at(place)));
+    for (NodeId id : made_by(group_at(place))) made.insert(id);
+    for (NodeId id : made) makers_[id].push_back(place);
   }
 
   /// The recurrence that computes it, or those that its makers need.
@@ -110,6 +112,22 @@ class StackFinder {
     for (GroupPlace maker : makers_of(id)) {
       const auto found = needs_.find(maker);
       if (found != needs_.end()) needs.insert(found->second.begin(), found->second.end());
+    }
+    return needs;
+  }
+
+  bool copies(GroupPlace group, NodeId id) const {
+    return computed_for(copied_by(group_at(group))).contains(id);
+  }
+
+  /// Those that time-parallel groups which copy it, as a part of a vector that is read, need for
+  /// whatever else they make.
+  Stages needs_of_copies(NodeId id) const {
+    Stages needs;
+    for (GroupPlace maker : makers_of(id)) {
+      const auto found = needs_.find(maker);
+      if (found == needs_.end() || !copies(maker, id)) continue;
+      needs.insert(found->second.begin(), found->second.end());
     }
     return needs;
   }
@@ -133,6 +151,7 @@ class StackFinder {
         if (schedule_.stage[id] == stage) continue;
         if (take_products(id, stage, products)) continue;
         blocked.merge(needs_of(id));
+        blocked.merge(needs_of_copies(id));
         others.insert(id);
       }
       for (NodeId id : computed_for(multiplied_by(group_at(place)))) {
@@ -179,9 +198,7 @@ class StackFinder {
   /// stage's own.
   bool take_products(NodeId id, uint32_t stage, std::vector<GroupPlace>& products) const {
     std::vector<GroupPlace> makers = makers_of(id);
-    std::erase_if(makers, [&](GroupPlace maker) {
-      return std::ranges::count(copied_by(group_at(maker)), id) > 0;
-    });
+    std::erase_if(makers, [&](GroupPlace maker) { return copies(maker, id); });
     const auto may_be_own = [&](GroupPlace maker) {
       const auto readers = schedule_.product_readers.find(maker);
       return readers != schedule_.product_readers.end() && readers->second == Stages{stage} &&

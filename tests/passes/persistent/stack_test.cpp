@@ -12,6 +12,7 @@
 #include "passes/build_plan.h"
 #include "passes/cost/cost.h"
 #include "tests/passes/cases.h"
+#include "tests/support/cells/graph_of_text.h"
 #include "tests/support/cells/networks.h"
 
 namespace rnnc::test {
@@ -196,6 +197,41 @@ TEST(Stack, AllBlocksRunAtOnce) {
       EXPECT_LE(all_blocks(launch->tile), h200_machine().units);
     }
   }
+}
+
+/// The upper part of the first Twice reads a vector that is put together by a launch which makes
+/// that of the second one, too: so it waits for both, and cannot be on top of the second one.
+TEST(Stack, WhatPutsVectorsTogetherForSeveralLayersIsAwaited) {
+  const Graph graph = graph_of_text(R"(
+cell Twice[H](x: []) -> (h3, h4) {
+  state h2, h3, h4: [H]
+  param P: [H, 2 * H]
+  param Q: [2 * H, H]
+  param R: [H, H]
+  h2[t] = tanh(P @ (Q @ h3[t-1] + concat(h4[t-1], h4[t-1])))
+  h3[t] = h2[t-1]
+  h4[t] = tanh(R @ h4[t-1])
+}
+cell Around[H](x: []) -> (y, g) {
+  state h1: []
+  state g: [H]
+  state k: [2 * H]
+  param W: [H, H]
+  param U: [2 * H, H]
+  param V: [2 * H, 2 * H]
+  (v, w) = Twice[H = H](h1[t-1])
+  h1[t] = tanh(h1[t-1] + x[t])
+  g[t] = tanh(W @ g[t-1])
+  k[t] = sigmoid(V @ concat(v, v)) * k[t-1] + U @ (w + w)
+  y = h1[t]
+}
+network Net[H](x: []) -> (a, y) {
+  (a, c) = Twice[H = H](x)
+  (y, z) = Around[H = H](x)
+}
+)",
+                                    "Net", {{"H", 8}});
+  EXPECT_EQ(sides_of(plan_of(graph, {.batch = 3})), "1, 2, 2");
 }
 
 TEST(Stack, CanBeSwitchedOff) {
