@@ -182,7 +182,6 @@ void RecurrenceEmitter::refresh(size_t p, const Instruction& store, size_t index
   constexpr int64_t kSectorBytes = 32;
   const Phase& phase = phases_[p];
   const RecurrenceExchange::Slice& slice = layout_.slices()[index];
-  const auto [behind, width, all] = in_slice(phase, store, index);
   const bool vector = phase.kernel->arguments[store.argument].vector;
   const bool by_lanes = is_of_lanes(phase, index);
   const int64_t pairs = vector ? phase.span : 1;
@@ -190,14 +189,9 @@ void RecurrenceEmitter::refresh(size_t p, const Instruction& store, size_t index
   const int64_t bytes = at_once * element_bytes();
   const int64_t pad = ceil_div(slice.k, at_once) * bytes % kSectorBytes;  // where it begins
   for (int64_t s = 0; s < pairs; s += at_once) {
-    const std::string element =
-        vector ? fmt::format("element{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
-               : fmt::format("{}u", behind);
-    std::string condition =
-        vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p);
-    if (by_lanes) condition += fmt::format(" && column{} % 2 == 0", p);
-    if (!all) condition += fmt::format(" && {} < {}u", element, width);
-    line("          if ({}) {{", condition);
+    const auto [element, condition] = handed_on(p, store, index, s);
+    line("          if ({}{}) {{", condition,
+         by_lanes ? fmt::format(" && column{} % 2 == 0", p) : "");
     line("            char* const to = later + slice_at{} + {};", index,
          place_in_slice(index, element));
     line("            rnnc_refresh<{}>(to);", bytes);
@@ -227,6 +221,19 @@ RecurrenceEmitter::InSlice RecurrenceEmitter::in_slice(const Phase& phase, const
   return {behind, width, behind >= 0 && behind + (vector ? phase.kernel->length : 1) <= width};
 }
 
+RecurrenceEmitter::HandedOn RecurrenceEmitter::handed_on(size_t p, const Instruction& store,
+                                                         size_t index, int64_t s) const {
+  const Phase& phase = phases_[p];
+  const auto [behind, width, all] = in_slice(phase, store, index);
+  const bool vector = phase.kernel->arguments[store.argument].vector;
+  HandedOn result = {
+      .element = vector ? fmt::format("element{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
+                        : fmt::format("{}u", behind),
+      .condition = vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p)};
+  if (!all) result.condition += fmt::format(" && {} < {}u", result.element, width);
+  return result;
+}
+
 /// A word that ends behind the slice, or behind the row, is filled up with zero.
 void RecurrenceEmitter::exchange(size_t p, const Instruction& store, size_t index) {
   const Phase& phase = phases_[p];
@@ -235,12 +242,7 @@ void RecurrenceEmitter::exchange(size_t p, const Instruction& store, size_t inde
   const int64_t pairs = vector ? phase.span : 1;
   const int64_t step = layout_.is_whole(index) ? pairs : 1;
   for (int64_t s = 0; s < pairs; s += step) {
-    const std::string element =
-        vector ? fmt::format("element{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
-               : fmt::format("{}u", behind);
-    std::string condition =
-        vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p);
-    if (!all) condition += fmt::format(" && {} < {}u", element, width);
+    const auto [element, condition] = handed_on(p, store, index, s);
     line("        if ({}) {{", condition);
     const std::string first = value(phase, store.operands[0], s);
     if (step == 1) {

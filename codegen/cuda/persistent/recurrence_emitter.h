@@ -141,6 +141,11 @@ class RecurrenceEmitter : TextWriter {
     int64_t width = 0;
     bool all = false;  // lie in it
   };
+  /// One of the thread's elements: where in the slice, and when there is one that lies in it.
+  struct HandedOn {
+    std::string element;
+    std::string condition;
+  };
 
   int64_t shared_place(size_t slice) const;
   std::string shared_step(size_t slice, std::string_view step) const;
@@ -163,6 +168,7 @@ class RecurrenceEmitter : TextWriter {
   void exchanges(size_t p, int level, bool by_lanes);
   bool stores_locally(const Phase& phase) const;
   InSlice in_slice(const Phase& phase, const Instruction& store, size_t index) const;
+  HandedOn handed_on(size_t p, const Instruction& store, size_t index, int64_t s) const;
   std::string place_in_slice(size_t index, std::string_view element) const;
   void exchange(size_t p, const Instruction& store, size_t index);
   void exchange_by_lanes(size_t p, const Instruction& store, size_t index);
