@@ -182,6 +182,25 @@ TEST(CudaRecurrenceKernels, StrategiesCompile) {
   }
 }
 
+// Where blocks exchange through memory, each refreshes what it will store, and the pad behind it.
+TEST(CudaRecurrenceKernels, RefreshWhatTheyWillHandOn) {
+  const auto text = [](Strategy strategy, int64_t hidden) {
+    const Result<Plan> plan = build_plan(tower({"Gated"}, hidden), {.dtype = DType::bf16,
+                                                                    .batch = 9,
+                                                                    .max_steps = 11,
+                                                                    .machine = h200_machine(),
+                                                                    .strategy = strategy});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    return *emit_cuda(*plan, "sm_90");
+  };
+  constexpr std::string_view kRefreshes = "char* const later =";
+  EXPECT_NE(text(Strategy::Grid, 64).find(kRefreshes), std::string::npos);
+  EXPECT_EQ(text(Strategy::Cluster, 64).find(kRefreshes), std::string::npos);
+  // 57 halves are 29 words, which end 20 bytes into a sector; 64 end where one does.
+  EXPECT_NE(text(Strategy::Grid, 57).find(">= 57u) rnnc_refresh_pad<20>"), std::string::npos);
+  EXPECT_EQ(text(Strategy::Grid, 64).find("u) rnnc_refresh_pad<"), std::string::npos);
+}
+
 TEST(CudaRecurrenceKernels, StacksCompile) {
   const Plan plan = stack_of(5);
   const Result<std::string> source = emit_cuda(plan, "sm_90");
