@@ -34,6 +34,12 @@ constexpr int64_t kMostWords = 48;
 constexpr int64_t kMostWordsOfFew = 64;
 constexpr int64_t kMostWordsOfPairs = 80;
 constexpr int64_t kFewChannels = 4096;
+constexpr int64_t kWarpsOfManyChannels = 8;
+// Where a thread has room for four steps alone, it has eight, of one channel, and half of the warps
+// are enough for as long a tile: what a thread does once, for its channel or for its map, counts for
+// twice as many steps. (Backward halves, 8x1024x1536 in bf16 on an H200, us for four times as many
+// steps: RWKV-4 634, so 556; S4D 1947, so 1536.)
+constexpr int64_t kStepsOfFewWarps = 8;
 // Pairs of channels load twice as much at once, and take the registers of two. (8x4096x1536 in
 // bf16, ps an element in pairs and without: minGRU 2.35 and 2.49, minLSTM 3.49 and 3.31, a complex
 // LRU 3.98 and 3.48.)
@@ -253,13 +259,19 @@ class ScanMaker {
                            : states == 1 && values <= kMostValuesOfPairs &&
                                  arrays(false) <= kMostInputsOfPairs && !has_roots();
     scan.items = pairs && channels >= 64 && can_pair() ? 2 : 1;
-    scan.warps = few && states <= kMostStatesOfManyWarps ? 16 : 8;
+    scan.warps = few && states <= kMostStatesOfManyWarps ? 16 : kWarpsOfManyChannels;
     scan.steps_of_warp = scan.items > 1 && !few ? 8 : 16;
     const int64_t most = few ? kMostWordsOfFew : scan.items > 1 ? kMostWordsOfPairs : kMostWords;
     const int64_t words = words_of_step(scan, kept);
     while (scan.steps_of_warp > 4 && scan.steps_of_warp * words > most) scan.steps_of_warp /= 2;
     const int64_t code = scan.items * std::ssize(plan_.kernels[scan.kernel].body);
     while (scan.steps_of_warp > 1 && scan.steps_of_warp * code > kMostCode) scan.steps_of_warp /= 2;
+    const bool fits = kStepsOfFewWarps * std::ssize(plan_.kernels[scan.kernel].body) <= kMostCode;
+    if (!few && scan.steps_of_warp < kStepsOfFewWarps && fits) {
+      scan.items = 1;
+      scan.warps = kWarpsOfManyChannels / 2;
+      scan.steps_of_warp = kStepsOfFewWarps;
+    }
     const int64_t of_channels = ceil_div(channels, 32 * scan.items);
     scan.group = std::clamp<int64_t>(kTilesAtOnce / of_channels, 1, kMostGroup);
   }

@@ -52,7 +52,7 @@ Status Launcher::run(const ScanLaunch& launch, const Run& at, LaunchQueue& queue
   const size_t exchange = launch.accesses.size();
   accesses_[exchange] = addresses_.at(accesses[exchange], at.first);
   auto start_step = static_cast<int32_t>(step_at(plan_, addresses_.steps(), at.position));
-  parameters_[2 + accesses.size()] = &start_step;
+  parameters_[3] = &start_step;  // behind all accesses, which are one parameter
   const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, at.steps, plan_.batch));
   const LaunchShape shape{dim3(tiles), dim3(kernel.threads)};
   const Status started = start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");

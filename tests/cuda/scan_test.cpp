@@ -61,6 +61,32 @@ TEST_P(CudaScans, CompileWithTotals) {
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
 
+/// States of the step before are read from outputs, which begin with zeros.
+TEST_P(CudaScans, CompileWithOutputsOfTheStepBefore) {
+  const std::string& arch = supported_cuda_archs()[GetParam()];
+  constexpr DType kTypes[] = {DType::bf16, DType::f32, DType::f16};
+  GoldenCase golden;
+  golden.cell = "RGLRU";
+  golden.size.dims = {{"H", 18}};
+  Result<Graph> graph = golden_graph(golden);
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  ASSERT_TRUE(run_pipeline(*graph, {.training = true}));
+  DifferentiateOptions options = DifferentiateOptions::all(*graph, {});
+  options.outputs = true;
+  const Result<Plan> plan = plan_graph(differentiate(*graph, options).backward,
+                                       {.dtype = kTypes[GetParam() % std::size(kTypes)],
+                                        .batch = 3,
+                                        .max_steps = 500,
+                                        .machine = h200_machine(),
+                                        .strategy = Strategy::Scan});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const Result<std::string> source = emit_cuda(*plan, arch);
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  EXPECT_NE(source->find("int begin;"), std::string::npos);
+  const Result<std::string> cubin = compile_cubin(*source, arch);
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CudaScans, testing::Range(size_t{0}, supported_cuda_archs().size()),
                          [](const auto& arch) { return supported_cuda_archs()[arch.param]; });
 

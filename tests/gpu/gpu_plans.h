@@ -30,6 +30,7 @@ class GpuPlans {
   int recurrences_of_earlier_steps = 0;
   int padded_totals = 0;
   int scans_of_earlier_steps = 0;
+  int scans_of_few_warps = 0;
   int scan_totals = 0;
   std::map<Strategy, int> recurrences = {};  // by strategy
 

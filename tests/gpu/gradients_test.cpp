@@ -263,6 +263,35 @@ TEST(GpuGradientsOfScans, OfOddSizesAndBatches) {
   EXPECT_EQ(gpu.scans_of_earlier_steps, 2);
 }
 
+/// So much is kept of a step, and so many channels are there, that tiles have fewer warps.
+TEST(GpuGradientsOfScans, OfManyChannelsAndValues) {
+  constexpr const char* kWeighted =
+      "cell Weighted[H](k: [H], v: [H], r: [H]) -> y {\n  state a, b, p: [H]\n  param w, u: [H]\n"
+      "  q = max(p[t-1], u + k[t])\n  past = exp(p[t-1] - q)\n  now = exp(u + k[t] - q)\n"
+      "  y = sigmoid(r[t]) * (past * a[t-1] + now * v[t]) / (past * b[t-1] + now)\n"
+      "  p[t] = max(p[t-1] - w, k[t])\n  kept = exp(p[t-1] - w - p[t])\n"
+      "  added = exp(k[t] - p[t])\n  a[t] = kept * a[t-1] + added * v[t]\n"
+      "  b[t] = kept * b[t-1] + added\n}\n";
+  Unit unit("weighted.rnn", kWeighted);
+  std::optional<Graph> graph = unit.lower("Weighted", {{"H", 2052}});
+  ASSERT_TRUE(graph) << unit.render();
+  graph->bind({{"H", 2052}});
+  run_delays(*graph);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    GpuPlans gpu(dtype);
+    check(*graph,
+          {.steps = 70,
+           .batch = 2,
+           .chunk = 70,
+           .dtype = dtype,
+           .given_states = true,
+           .strategy = Strategy::Scan,
+           .any_cell = true},
+          gpu);
+    EXPECT_EQ(gpu.scans_of_few_warps, 1);
+  }
+}
+
 /// Of params, which scans add up tile by tile; of which sizes threads have two channels, groups
 /// several tiles, and totals a place apart from each other.
 class GpuGradientsOfScanTotals : public testing::TestWithParam<const char*> {};

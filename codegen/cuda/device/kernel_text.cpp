@@ -7,11 +7,12 @@
 namespace rnnc {
 namespace {
 
-/// Of operations that have a shorter function; of others as ops.def has it.
-std::string_view short_spelling(Op op) {
+/// Of operations that have a shorter function; of others as ops.def has it. `first`: the first
+/// operand.
+std::string_view short_spelling(Op op, std::string_view first) {
   switch (op) {
     case Op::Div:
-      return "rnnc_near_divide($0, $1)";
+      return first == "1.0f" ? "rnnc_reciprocal($1)" : "rnnc_near_divide($0, $1)";
     case Op::Exp:
       return "rnnc_short_exp($0)";
     case Op::Expm1:
@@ -109,11 +110,11 @@ std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>&
   return text;
 }
 
-std::string cuda_are_rows_aligned(const Kernel& kernel, int packet, const std::vector<bool>& but) {
+std::string cuda_are_rows_aligned(const Kernel& kernel, int packet) {
   std::string text;
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Kernel::Argument& argument = kernel.arguments[i];
-    if (!argument.vector || packet == 1 || (!but.empty() && but[i])) continue;
+    if (!argument.vector || packet == 1) continue;
     text += fmt::format(
         "{}reinterpret_cast<rnnc_word>(rnnc_row<const {}>(rows.frame, p{}, 0)) % {} == 0",
         text.empty() ? "" : " && ", cuda_element_type(argument.dtype), i,
@@ -142,7 +143,7 @@ Precision precision_of(DType storage) {
 std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand,
                              Precision precision) {
   const std::string_view spelling =
-      precision == Precision::Short ? short_spelling(op) : info(op).cuda;
+      precision == Precision::Short ? short_spelling(op, operand(0)) : info(op).cuda;
   std::string result;
   for (size_t i = 0; i < spelling.size(); ++i) {
     if (spelling[i] == '$') {

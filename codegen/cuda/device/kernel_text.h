@@ -40,9 +40,8 @@ std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>&
                               int packet);
 
 /// Whether rows 0 of a kernel's vectors, at its parameters' addresses, are aligned to packets of so
-/// many elements, as an expression. Of the arguments in `but` nothing is asked.
-std::string cuda_are_rows_aligned(const Kernel& kernel, int packet,
-                                  const std::vector<bool>& but = {});
+/// many elements, as an expression.
+std::string cuda_are_rows_aligned(const Kernel& kernel, int packet);
 
 /// The float nearest to the value, exact.
 std::string cuda_float_literal(double value);

@@ -6,6 +6,7 @@
 #include "codegen/cuda/elementwise/emit_scan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "codegen/cuda/device/kernel_text.h"
 #include "ir/base/text_writer.h"
@@ -94,9 +95,7 @@ class ScanEmitter : TextWriter {
       }
       if (is_fixed(i)) line("  t{} i{};", i, i);
     }
-    line("  const rnnc_word* frame;");
-    for_arguments(&ScanEmitter::is_carried,
-                  [&](uint32_t i) { line("  const rnnc_access& p{};", i); });
+    line("  const rnnc_word* places;  // of all arrays, row 0");
     if (has_earlier()) line("  int begin;  // of the sequence, from the thread's first step on");
     line("  unsigned row;");
     line("  unsigned e;  // of the thread's first element in the row");
@@ -104,24 +103,20 @@ class ScanEmitter : TextWriter {
     for_arguments(&ScanEmitter::is_queued, [&](uint32_t i) { line("    t{} x{};", i, i); });
     line("  }};");
     line("  // The arrays from the thread's first step on.");
-    std::string firsts;
-    for_arguments(&ScanEmitter::is_array, [&](uint32_t i) {
-      firsts += fmt::format(", {}* f{}", cuda_array_type(argument(i)), i);
-    });
-    line(
-        "  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}{}, unsigned row, unsigned e,",
-        name_, cuda_access_parameters(kernel_.arguments.size(), "&"), firsts);
+    line("  __device__ __forceinline__ {}_scan(const rnnc_word* places, unsigned row, unsigned e,",
+         name_);
     line("                                     int first_step{})",
          has_earlier() ? ", int start" : "");
-    line("      : frame(rows.frame), {}row(row), e(e) {{", carried_accesses());
+    line("      : places(places), row(row), e(e) {{");
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       if (!is_array(i)) continue;
-      line("    a{0} = rnnc_row(f{0}, p{0}, row){1};", i, argument(i).vector ? " + e" : "");
+      std::string steps;
       if (is_queued(i) || is_output(i)) {
         const std::string_view before = traits_.descending ? " + 1" : " - 1";
-        line("    a{0} = rnnc_steps_on(a{0}, first_step{1}, d{0});", i,
-             traits_.earlier[i] ? before : "");
+        steps = fmt::format(" + (first_step{}) * {}ll", traits_.earlier[i] ? before : "",
+                            traits_.bytes[i]);
       }
+      line("    a{} = {};", i, array_place(i, steps));
       if (is_fixed(i)) line("    i{} = t{}::load(a{});", i, i, i);
     }
     if (has_earlier()) {
@@ -132,17 +127,12 @@ class ScanEmitter : TextWriter {
 
   bool has_earlier() const { return std::ranges::count(traits_.earlier, true) > 0; }
 
-  std::string carried_accesses() const {
-    std::string text;
-    for_arguments(&ScanEmitter::is_carried,
-                  [&](uint32_t i) { text += fmt::format("p{0}(p{0}), ", i); });
-    return text;
-  }
-
-  /// Only the first and the last tile touch it.
-  std::string carried_place(uint32_t i) const {
-    return fmt::format("rnnc_row<{}>(frame, p{}, row){}", cuda_array_type(argument(i)), i,
-                       argument(i).vector ? " + e" : "");
+  /// `steps`: what is added to it. Arrays of a kind have most of it in common.
+  std::string array_place(uint32_t i, std::string_view steps = "") const {
+    const auto bytes = static_cast<int64_t>(size_of(argument(i).dtype));
+    return fmt::format("rnnc_scan_array<{}>(places[{}] + (row * {}ll{}{}))",
+                       cuda_array_type(argument(i)), i, traits_.strides[i] * bytes,
+                       argument(i).vector ? fmt::format(" + e * {}ll", bytes) : "", steps);
   }
 
   void loads() {
@@ -199,11 +189,12 @@ class ScanEmitter : TextWriter {
     return kernel_.body[id].vector && traits_.items > 1 ? "x" : "0";
   }
 
+  /// Only the first and the last tile touch their arrays.
   void states() {
     line("  __device__ __forceinline__ void load_states(float (*h)[kStates]) const {{");
     for (size_t i = 0; i < traits_.carries.size(); ++i) {
       const uint32_t load = traits_.carries[i].load;
-      line("    const t{0} n{0} = t{0}::load({1});", load, carried_place(load));
+      line("    const t{0} n{0} = t{0}::load({1});", load, array_place(load));
       line("#pragma unroll");
       line("    for (int x = 0; x < kItems; ++x) h[x][{}] = n{}.get({});", i, load, item(load));
     }
@@ -214,7 +205,7 @@ class ScanEmitter : TextWriter {
       line("    t{0} o{0} = {{}};", store);
       line("#pragma unroll");
       line("    for (int x = 0; x < kItems; ++x) o{}.set(x, h[x][{}]);", store, i);
-      line("    o{0}.store({1});", store, carried_place(store));
+      line("    o{0}.store({1});", store, array_place(store));
     }
     line("  }}");
   }
@@ -405,23 +396,20 @@ class ScanEmitter : TextWriter {
 
   void entry() {
     const int64_t length = kernel_.length / traits_.items;
+    const bool adds_up = !traits_.totals.empty();
+    const size_t exchange = kernel_.arguments.size();
+    const size_t count = exchange + (adds_up ? 2 : 1);  // with partials
+    part("{}", cuda_arrays_struct(std::string(name_), count));
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", 32 * traits_.warps,
          traits_.blocks);
-    const bool adds_up = !traits_.totals.empty();
-    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange,{} int start) {{", name_,
-         cuda_access_parameters(kernel_.arguments.size()),
-         adds_up ? " const rnnc_access partials," : "");
+    line("{}(const rnnc_rows rows, int steps{}, int start) {{", name_,
+         cuda_arrays_parameter(std::string(name_)));
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
     line("  if (!due) return;");
-    line("  unsigned* const words = rnnc_row<unsigned>(rows.frame, exchange, 0);");
-    if (adds_up) line("  float* const sums = rnnc_row<float>(rows.frame, partials, 0);");
-    // On their way while the ticket is.
-    for_arguments(&ScanEmitter::is_array, [&](uint32_t i) {
-      line("  {0}* const f{1} = rnnc_row<{0}>(rows.frame, p{1}, 0);", cuda_array_type(argument(i)),
-           i);
-    });
-    line("  const unsigned ticket = rnnc_take_ticket(words);");
+    line("  __shared__ rnnc_word places[{}];", count);
+    line("  const unsigned ticket = rnnc_scan_begin<{}, {}>(rows.frame, arrays.of, places);", count,
+         exchange);
     line("  constexpr unsigned packets = {}u;", traits_.rows * length);
     line("  constexpr unsigned groups = (packets + 31) / 32;");
     line("  const unsigned own = ticket % groups * 32 + threadIdx.x % 32;");
@@ -436,7 +424,10 @@ class ScanEmitter : TextWriter {
     line("  const rnnc_scan_tile tile = {{index, (steps + {}) / {}, {}, steps - first_step,",
          steps - 1, steps, traits_.steps_of_warp);
     line("                               own < packets}};");
-    line("  const rnnc_scan_words place = {{words + 1 + packet * {}u,", traits_.items);
+    line(
+        "  const rnnc_scan_words words = {{rnnc_scan_array<unsigned>(places[{}]) + 1 + packet * "
+        "{}u,",
+        exchange, traits_.items);
     line("                                 static_cast<rnnc_word>(channels) * {}, channels}};",
          scan_exchange_words(kernel_, traits_.rounds, traits_.group));
     line("  __shared__ float memory[rnnc_scan_memory<{}_scan<true>>::kWords];", name_);
@@ -444,23 +435,37 @@ class ScanEmitter : TextWriter {
       line("  const rnnc_word first_sum = (static_cast<rnnc_word>(index) * {} + row) * {}ll + e;",
            traits_.rows, std::ssize(traits_.totals) * kernel_.length);
     }
-    std::string arguments = "rows";
-    for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
-    for_arguments(&ScanEmitter::is_array,
-                  [&](uint32_t i) { arguments += fmt::format(", f{}", i); });
-    const std::string run = fmt::format(
-        "rnnc_scan({{}}_scan<{{}}>({{}}, row, e, first_step{}), tile, place, memory{});",
-        has_earlier() ? ", start" : "", adds_up ? ", sums + first_sum" : "");
+    const auto run = [&](bool aligned) {
+      line("  {}rnnc_scan({}_scan<{}>(places, row, e, first_step{}), tile, words, memory{});",
+           traits_.aligned ? "" : "  ", name_, aligned, has_earlier() ? ", start" : "",
+           adds_up ? fmt::format(", rnnc_scan_array<float>(places[{}]) + first_sum", exchange + 1)
+                   : "");
+    };
     if (traits_.aligned) {
-      line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
+      run(true);
     } else {
-      line("  if ({}) {{", cuda_are_rows_aligned(kernel_, traits_.items, in_registers_));
-      line("    {}", fmt::format(fmt::runtime(run), name_, true, arguments));
+      line("  if ({}) {{", are_aligned());
+      run(true);
       line("  }} else {{");
-      line("    {}", fmt::format(fmt::runtime(run), name_, false, arguments));
+      run(false);
       line("  }}");
     }
     line("}}");
+  }
+
+  /// Whether packets of every array are: their rows are apart by whole packets.
+  std::string are_aligned() const {
+    std::map<size_t, std::string> of_bytes;
+    for_arguments(&ScanEmitter::is_array, [&](uint32_t i) {
+      if (!argument(i).vector || traits_.items == 1) return;
+      std::string& places = of_bytes[size_of(argument(i).dtype) * traits_.items];
+      places += fmt::format("{}places[{}]", places.empty() ? "" : " | ", i);
+    });
+    std::string text;
+    for (const auto& [bytes, places] : of_bytes) {
+      text += fmt::format("{}({}) % {} == 0", text.empty() ? "" : " && ", places, bytes);
+    }
+    return text.empty() ? "true" : text;
   }
 
   const Kernel& kernel_;

@@ -25,6 +25,7 @@ struct ScanTraits {
   std::vector<bool> kept;        // by instruction (ir/plan/scan_values.h)
   std::vector<int> made_in;      // by instruction: likewise, the round; none: -1
   std::vector<int64_t> bytes;    // by argument: from one step to the next
+  std::vector<int64_t> strides;  // by argument: elements from one row to the next
   int64_t rows = 1;              // of a step
   bool aligned = true;           // items of every array are surely aligned to their size together
   Precision precision = Precision::Whole;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kWarpsOfManyChannels = 8;
 constexpr int64_t kWordsOfState = 8;
+constexpr int64_t kValuesOfFewWarps = 160;  // for a quarter of a multiprocessor's registers
 
 /// Of many channels blocks come and go, each of which mostly waits: for its ticket, its inputs, the
 /// states before it. So many fit beside each other without keeping what they need in memory. (What
@@ -25,6 +26,10 @@ int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   const auto of_step = std::ranges::count(traits.kept, true) + made;
   const auto states = std::ssize(launch.carries) - 1;
   const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states);
+  if (launch.warps < kWarpsOfManyChannels) {
+    const auto of_channel = std::ranges::count(traits.invariant, true);  // totals among them
+    return values + of_channel <= kValuesOfFewWarps ? 4 : 3;
+  }
   if (launch.items > 1) return values <= kFewValues ? 4 : 2;
   return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : values <= 3 * kFewValues ? 2 : 1;
 }
@@ -54,6 +59,7 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
                        .kept = scan_values(plan, launch),
                        .made_in = scan_values_of_rounds(plan, launch),
                        .bytes = {},
+                       .strides = {},
                        .rows = plan.batch,
                        .precision = precision_of(plan, launch),
                        .descending = plan.descending};
@@ -63,6 +69,7 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
     traits.invariant.push_back(buffer.extent == Extent::Invariant);
     traits.bytes.push_back(elements_per_step(plan, buffer) *
                            static_cast<int64_t>(size_of(buffer.dtype)));
+    traits.strides.push_back(access.stride);
     if (traits.items > 1 && buffer.placement == Placement::Caller) traits.aligned = false;
   }
   traits.blocks = blocks_of(launch, traits);
