@@ -1,21 +1,18 @@
 // Writes random programs, compiles them, runs them, and compares with the interpreter.
 //
-//     rnnc_test_programs [--device cuda] [--from SEED] [--count N] [--seconds S] [--show SEED]
-//                        [--training N]
-//
 // Each seed is one program with its own sizes, precision, chunk, lengths, resets and pieces, run
 // with all passes and with some. Each N-th is trained, too. Stops with the first seed
 // that fails.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <random>
-#include <string_view>
+#include <string>
 
 #include "frontend/unit.h"
 #include "ir/graph/text.h"
@@ -270,24 +267,26 @@ int run(const Device& device, const Draws& draws) {
 
 int main(int argc, char** argv) {
   rnnc::test::Draws draws;
-  rnnc::Device device;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    if (flag == "--device") {
-      const rnnc::Result<rnnc::Device> parsed = rnnc::Device::parse(argv[i + 1]);
-      if (!parsed) return 2;
-      device = *parsed;
-    }
-    if (flag == "--from") draws.from = std::strtoull(argv[i + 1], nullptr, 10);
-    if (flag == "--count") draws.count = std::strtoull(argv[i + 1], nullptr, 10);
-    if (flag == "--seconds") draws.seconds = std::strtod(argv[i + 1], nullptr);
-    if (flag == "--training") {
-      draws.training = std::max(1ull, std::strtoull(argv[i + 1], nullptr, 10));
-    }
-    if (flag == "--show") {
-      fmt::print("{}", rnnc::test::write_program(std::strtoull(argv[i + 1], nullptr, 10)).text);
-      return 0;
-    }
+  std::string device_name = "cpu";
+  uint64_t shown = 0;
+  CLI::App app("Runs random programs, and compares with the interpreter.");
+  app.add_option("--device", device_name, "cpu or cuda")->capture_default_str();
+  app.add_option("--from", draws.from, "The first seed")->capture_default_str();
+  app.add_option("--count", draws.count, "How many seeds");
+  app.add_option("--seconds", draws.seconds, "How long at most");
+  app.add_option("--training", draws.training, "One in so many is trained, too")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI::Option* show = app.add_option("--show", shown, "Only print the program of this seed");
+  CLI11_PARSE(app, argc, argv);
+  if (show->count() > 0) {
+    fmt::print("{}", rnnc::test::write_program(shown).text);
+    return 0;
   }
-  return rnnc::test::run(device, draws);
+  const rnnc::Result<rnnc::Device> device = rnnc::Device::parse(device_name);
+  if (!device) {
+    fmt::print(stderr, "{}\n", device.error().message);
+    return 2;
+  }
+  return rnnc::test::run(*device, draws);
 }
