@@ -1,6 +1,10 @@
 // Kernels of scan launches compile for every architecture, without a GPU. What they compute is tested
 // in tests/gpu.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
 
 #include "codegen/cuda/cuda_code.h"
 #include "passes/build_plan.h"
@@ -85,6 +89,47 @@ TEST_P(CudaScans, CompileWithOutputsOfTheStepBefore) {
   EXPECT_NE(source->find("int begin;"), std::string::npos);
   const Result<std::string> cubin = compile_cubin(*source, arch);
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
+/// How often `what` stands in a text.
+size_t count_of(std::string_view text, std::string_view what) {
+  size_t count = 0;
+  for (size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+/// A thread's arrays, one by one or in pairs of channels, are known to be in global memory.
+TEST(CudaScanLoads, AreFromGlobalMemory) {
+  for (const int64_t units : {17, 2052}) {
+    GoldenCase golden;
+    golden.cell = "MinLSTM";
+    golden.size.dims = {{"I", 11}, {"H", units}};
+    Result<Graph> graph = golden_graph(golden);
+    ASSERT_TRUE(graph.has_value()) << graph.error().message;
+    ASSERT_TRUE(run_pipeline(*graph, {.training = true}));
+    const Graph half = differentiate(*graph, DifferentiateOptions::all(*graph, {})).backward;
+    const Result<Plan> plan = plan_graph(half, {.dtype = DType::bf16,
+                                                .batch = 3,
+                                                .max_steps = 500,
+                                                .machine = h200_machine(),
+                                                .strategy = Strategy::Scan});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const Result<std::string> source = emit_cuda(*plan, "sm_90");
+    ASSERT_TRUE(source.has_value()) << source.error().message;
+    const Result<std::string> ptx = compile_ptx(*source, "sm_90");
+    ASSERT_TRUE(ptx.has_value()) << ptx.error().message;
+    std::string_view scan = *ptx;
+    scan.remove_prefix(scan.find(".entry scan0"));
+    scan = scan.substr(0, scan.find(".entry", 1));
+    EXPECT_GT(count_of(scan, "ld.global."), 50);
+    size_t anywhere = 0;
+    for (const std::string_view type : {"b16", "u16", "f32", "b32", "u32", "v2", "v4", "b64"}) {
+      anywhere += count_of(scan, fmt::format("\tld.{}", type));
+    }
+    EXPECT_LT(anywhere, 5);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaScans, testing::Range(size_t{0}, supported_cuda_archs().size()),

@@ -82,13 +82,14 @@ struct rnnc_scan_tile {
   __device__ __forceinline__ int near(int step) const { return min(step, left - 1); }
 };
 
-// What lies at an address of global memory. (NVRTC 13.0 never ended a backward half of RG-LRU where a
-// conversion of the address, as rnnc_place has it, stood for the assumption.)
+// What lies so many bytes behind an address of global memory. (NVRTC 13.0 never ended a backward half
+// of RG-LRU with a conversion of the address, as rnnc_place has it, in place of the assumption, and
+// where the sum was assumed to be such an address it loaded as from any memory.)
 template <typename T>
-static __device__ __forceinline__ T* rnnc_scan_array(rnnc_word place) {
-  T* const array = reinterpret_cast<T*>(place);
-  __builtin_assume(__isGlobal(array));
-  return array;
+static __device__ __forceinline__ T* rnnc_scan_array(rnnc_word place, rnnc_word bytes = 0) {
+  char* const first = reinterpret_cast<char*>(place);
+  __builtin_assume(__isGlobal(first));
+  return reinterpret_cast<T*>(first + bytes);
 }
 
 // Where row 0 of each of Count arrays lies, into `places`, and the number of the next tile that

@@ -130,7 +130,7 @@ class ScanEmitter : TextWriter {
   /// `steps`: what is added to it. Arrays of a kind have most of it in common.
   std::string array_place(uint32_t i, std::string_view steps = "") const {
     const auto bytes = static_cast<int64_t>(size_of(argument(i).dtype));
-    return fmt::format("rnnc_scan_array<{}>(places[{}] + (row * {}ll{}{}))",
+    return fmt::format("rnnc_scan_array<{}>(places[{}], row * {}ll{}{})",
                        cuda_array_type(argument(i)), i, traits_.strides[i] * bytes,
                        argument(i).vector ? fmt::format(" + e * {}ll", bytes) : "", steps);
   }
