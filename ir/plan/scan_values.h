@@ -8,6 +8,9 @@
 
 namespace rnnc {
 
+/// Of a tile where there are many channels on a GPU; half of them where a step keeps much.
+inline constexpr int64_t kWarpsOfManyChannels = 8;
+
 /// By instruction of the launch's kernel: those that depend on the step but on no state, and are
 /// used by what depends on states, or are results, but for what is an operation or two on others of
 /// them. Where that would be much more than the inputs themselves, these.

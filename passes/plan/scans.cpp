@@ -34,7 +34,6 @@ constexpr int64_t kMostWords = 48;
 constexpr int64_t kMostWordsOfFew = 64;
 constexpr int64_t kMostWordsOfPairs = 80;
 constexpr int64_t kFewChannels = 4096;
-constexpr int64_t kWarpsOfManyChannels = 8;
 // Where a thread has room for four steps alone, it has eight, of one channel, and half of the warps
 // are enough for as long a tile: what a thread does once, for its channel or for its map, counts for
 // twice as many steps. (Backward halves, 8x1024x1536 in bf16 on an H200, us for four times as many

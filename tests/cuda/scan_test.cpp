@@ -17,6 +17,15 @@
 namespace rnnc::test {
 namespace {
 
+/// A backward half's scans, for 3 sequences.
+Result<Plan> plan_scans(const Graph& half, DType dtype) {
+  return plan_graph(half, {.dtype = dtype,
+                           .batch = 3,
+                           .max_steps = 500,
+                           .machine = h200_machine(),
+                           .strategy = Strategy::Scan});
+}
+
 class CudaScans : public testing::TestWithParam<size_t> {};
 
 TEST_P(CudaScans, Compile) {
@@ -51,11 +60,7 @@ TEST_P(CudaScans, CompileWithTotals) {
   Graph graph = loop_cell(kCells[GetParam() % std::size(kCells)], 17);
   ASSERT_TRUE(run_pipeline(graph, {.training = true}));
   const Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
-  const Result<Plan> plan = plan_graph(half, {.dtype = kTypes[GetParam() % std::size(kTypes)],
-                                              .batch = 3,
-                                              .max_steps = 500,
-                                              .machine = h200_machine(),
-                                              .strategy = Strategy::Scan});
+  const Result<Plan> plan = plan_scans(half, kTypes[GetParam() % std::size(kTypes)]);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const Result<std::string> source = emit_cuda(*plan, arch);
   ASSERT_TRUE(source.has_value()) << source.error().message;
@@ -77,12 +82,8 @@ TEST_P(CudaScans, CompileWithOutputsOfTheStepBefore) {
   ASSERT_TRUE(run_pipeline(*graph, {.training = true}));
   DifferentiateOptions options = DifferentiateOptions::all(*graph, {});
   options.outputs = true;
-  const Result<Plan> plan = plan_graph(differentiate(*graph, options).backward,
-                                       {.dtype = kTypes[GetParam() % std::size(kTypes)],
-                                        .batch = 3,
-                                        .max_steps = 500,
-                                        .machine = h200_machine(),
-                                        .strategy = Strategy::Scan});
+  const Result<Plan> plan =
+      plan_scans(differentiate(*graph, options).backward, kTypes[GetParam() % std::size(kTypes)]);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const Result<std::string> source = emit_cuda(*plan, arch);
   ASSERT_TRUE(source.has_value()) << source.error().message;
@@ -110,18 +111,16 @@ TEST(CudaScanLoads, AreFromGlobalMemory) {
     ASSERT_TRUE(graph.has_value()) << graph.error().message;
     ASSERT_TRUE(run_pipeline(*graph, {.training = true}));
     const Graph half = differentiate(*graph, DifferentiateOptions::all(*graph, {})).backward;
-    const Result<Plan> plan = plan_graph(half, {.dtype = DType::bf16,
-                                                .batch = 3,
-                                                .max_steps = 500,
-                                                .machine = h200_machine(),
-                                                .strategy = Strategy::Scan});
+    const Result<Plan> plan = plan_scans(half, DType::bf16);
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
     const Result<std::string> source = emit_cuda(*plan, "sm_90");
     ASSERT_TRUE(source.has_value()) << source.error().message;
     const Result<std::string> ptx = compile_ptx(*source, "sm_90");
     ASSERT_TRUE(ptx.has_value()) << ptx.error().message;
     std::string_view scan = *ptx;
-    scan.remove_prefix(scan.find(".entry scan0"));
+    const size_t entry = scan.find(".entry scan0");
+    ASSERT_NE(entry, std::string_view::npos);
+    scan.remove_prefix(entry);
     scan = scan.substr(0, scan.find(".entry", 1));
     EXPECT_GT(count_of(scan, "ld.global."), 50);
     size_t anywhere = 0;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "ir/plan/scan_values.h"
 #include "passes/tile/recurrence_tiles.h"
 #include "tests/support/reference/plan_run.h"
 
@@ -53,7 +54,7 @@ Result<InterpreterResult> GpuPlans::operator()(const Plan& plan, const Interpret
       if (total != nullptr && reads_pad(plan, *total)) ++padded_totals;
       const auto* scan = std::get_if<ScanLaunch>(&launch);
       if (scan != nullptr && !scan->earlier.empty()) ++scans_of_earlier_steps;
-      if (scan != nullptr && scan->warps < 8) ++scans_of_few_warps;
+      if (scan != nullptr && scan->warps < kWarpsOfManyChannels) ++scans_of_few_warps;
       if (scan != nullptr) scan_totals += static_cast<int>(scan->totals.size());
     }
   }

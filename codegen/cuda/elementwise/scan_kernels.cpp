@@ -13,9 +13,8 @@
 namespace rnnc {
 namespace {
 
-constexpr int64_t kWarpsOfManyChannels = 8;
 constexpr int64_t kWordsOfState = 8;
-constexpr int64_t kValuesOfFewWarps = 160;  // for a quarter of a multiprocessor's registers
+constexpr int64_t kValuesOfFewWarps = 160;  // of a thread, four blocks beside each other
 
 /// Of many channels blocks come and go, each of which mostly waits: for its ticket, its inputs, the
 /// states before it. So many fit beside each other without keeping what they need in memory. (What
